@@ -1,0 +1,77 @@
+"""The GRU cell: parameters of equations 6 and 7."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from passnet.cells.recurrent import CarryBias, RecurrentCell
+from passnet.config.matrix import MatrixSpec
+from passnet.equations import GRU_GATES
+from passnet.equations.gru import Reset
+from passnet.matrices.initialisation import fill_bias
+from passnet.ops import GruScan
+
+
+@final
+class GruCell(RecurrentCell):
+    """Gates reset, carry and candidate; `inner_bias` [n] stands inside the reset-after product."""
+
+    gate_names = GRU_GATES
+    inner_bias: nn.Parameter | None
+
+    def __init__(
+        self,
+        input_size: int,
+        size: int,
+        *,
+        matrix: MatrixSpec,
+        reset: Reset,
+        inner_bias: bool,
+        bias: bool = True,
+        weight_norm: bool = False,
+        device=None,
+        dtype=None,
+    ) -> None:
+        super().__init__(
+            input_size,
+            size,
+            matrix=matrix,
+            bias=bias,
+            weight_norm=weight_norm,
+            device=device,
+            dtype=dtype,
+        )
+        self.reset: Reset = reset
+        inner = nn.Parameter(torch.empty(size, device=device, dtype=dtype)) if inner_bias else None
+        self.register_parameter("inner_bias", inner)
+
+    @torch.no_grad()
+    def reset_parameters(
+        self, init: str, *, carry_bias: CarryBias, generator: torch.Generator | None = None
+    ) -> None:
+        super().reset_parameters(init, carry_bias=carry_bias, generator=generator)
+        if self.inner_bias is not None:
+            fill_bias(self.inner_bias, init, units=self.size, generator=generator)
+
+    def scan(
+        self,
+        drive: Tensor,
+        initial: tuple[Tensor, ...],
+        *,
+        masks: Tensor | None,
+        holds: tuple[Tensor | None, ...],
+    ) -> GruScan:
+        dtype = drive.dtype
+        return GruScan(
+            drive,
+            initial[0],
+            tuple(factor.to(dtype) for factor in self.recurrent.factors()),
+            self.recurrent.structure.name,
+            self.reset,
+            masks=masks,
+            hold=holds[0],
+            inner_bias=None if self.inner_bias is None else self.inner_bias.to(dtype),
+        )

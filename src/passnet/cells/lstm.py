@@ -1,0 +1,46 @@
+"""The LSTM cell: parameters of equations 8 and 9."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor
+
+from passnet.cells.recurrent import CarryBias, RecurrentCell
+from passnet.config.chrono import Chrono
+from passnet.equations import LSTM_GATES
+from passnet.ops import LstmScan
+
+
+@final
+class LstmCell(RecurrentCell):
+    """Gates transform, carry, candidate and output; the state is (hidden, cell)."""
+
+    gate_names = LSTM_GATES
+
+    def set_carry_bias(self, value: CarryBias, generator: torch.Generator | None) -> None:
+        """As for every cell; a spread of time scales also closes the transform gate to match."""
+        super().set_carry_bias(value, generator)
+        if isinstance(value, Chrono) and self.bias is not None:
+            self.bias[0] = -self.bias[1]
+
+    def scan(
+        self,
+        drive: Tensor,
+        initial: tuple[Tensor, ...],
+        *,
+        masks: Tensor | None,
+        holds: tuple[Tensor | None, ...],
+    ) -> LstmScan:
+        hidden, cell = initial
+        return LstmScan(
+            drive,
+            hidden,
+            cell,
+            tuple(factor.to(drive.dtype) for factor in self.recurrent.factors()),
+            self.recurrent.structure.name,
+            masks=masks,
+            hold=holds[0],
+            hold_cell=holds[1],
+        )

@@ -1,0 +1,148 @@
+"""What every recurrent cell holds: input matrices, biases and structured state matrices."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from passnet.config.chrono import Chrono
+from passnet.config.matrix import MatrixSpec
+from passnet.matrices import GateMatrix, build_matrix
+from passnet.matrices.initialisation import fill_bias, fill_input
+from passnet.matrices.structured import unit_rows
+from passnet.ops.scan import ScanCall
+
+CarryBias = float | Tensor | Chrono | None
+
+
+class RecurrentCell(nn.Module, ABC):
+    """One layer in one direction: everything parallel in time is `drive`, the rest is the scan."""
+
+    gate_names: tuple[str, ...]
+    input_weight: nn.Parameter
+    input_weight_scale: nn.Parameter | None
+    bias: nn.Parameter | None
+
+    def __init__(
+        self,
+        input_size: int,
+        size: int,
+        *,
+        matrix: MatrixSpec,
+        bias: bool = True,
+        weight_norm: bool = False,
+        device=None,
+        dtype=None,
+    ) -> None:
+        super().__init__()
+        place: dict[str, Any] = {"device": device, "dtype": dtype}
+        gates = len(self.gate_names)
+        self.input_size = input_size
+        self.size = size
+        self.input_weight = nn.Parameter(torch.empty(gates, size, input_size, **place))
+        scale = nn.Parameter(torch.empty(gates, size, **place)) if weight_norm else None
+        self.register_parameter("input_weight_scale", scale)
+        offset = nn.Parameter(torch.empty(gates, size, **place)) if bias else None
+        self.register_parameter("bias", offset)
+        self.recurrent = build_matrix(matrix, size, gates=gates, weight_norm=weight_norm, **place)
+
+    @torch.no_grad()
+    def reset_parameters(
+        self, init: str, *, carry_bias: CarryBias, generator: torch.Generator | None = None
+    ) -> None:
+        """Draw starting values; `carry_bias` replaces the carry gate's."""
+        fill_input(self.input_weight, init, units=self.size, generator=generator)
+        if self.input_weight_scale is not None:
+            self.input_weight_scale.copy_(self.input_weight.norm(dim=-1))
+        self.recurrent.reset_parameters(init, generator=generator)
+        if self.bias is not None:
+            fill_bias(self.bias, init, units=self.size, generator=generator)
+            if carry_bias is not None:
+                self.set_carry_bias(carry_bias, generator)
+
+    def set_carry_bias(self, value: CarryBias, generator: torch.Generator | None) -> None:
+        """Fill the carry gate's bias with a number, a vector or a spread over time scales."""
+        assert self.bias is not None
+        carry = self.bias[self.gate_names.index("carry")]
+        if isinstance(value, Chrono):
+            scales = torch.empty(self.size).uniform_(1, value.t_max - 1, generator=generator)
+            value = scales.log()
+        carry.copy_(torch.as_tensor(value, dtype=carry.dtype, device=carry.device))
+
+    def input_matrix(self) -> Float[Tensor, "gates n m"]:
+        """The input matrices as the equations use them."""
+        if self.input_weight_scale is None:
+            return self.input_weight
+        return unit_rows(self.input_weight) * self.input_weight_scale.unsqueeze(-1)
+
+    def drive(
+        self, x: Float[Tensor, "T B m"] | Int[Tensor, "T B"], *, scale: Tensor | None = None
+    ) -> Float[Tensor, "gates T B n"]:
+        """What inputs and biases give to every gate at every step, in one large product.
+
+        Integer inputs are symbols, the same as one-hot vectors; `scale` [T, B] multiplies what a
+        symbol contributes (for real inputs, scale the inputs themselves).
+        """
+        if not x.is_floating_point():
+            return self._look_up(x, scale)
+        rows = x.reshape(1, -1, x.shape[-1])
+        out = torch.matmul(rows, self.input_matrix().to(x.dtype).mT)
+        if self.bias is not None:
+            out = out + self.bias.to(out.dtype).unsqueeze(1)
+        return out.unflatten(1, x.shape[:2])
+
+    def _look_up(self, symbols: Tensor, scale: Tensor | None) -> Tensor:
+        tables = self.input_matrix().mT
+        if scale is None:
+            if self.bias is not None:
+                tables = tables + self.bias.unsqueeze(1)
+            return torch.stack([F.embedding(symbols, table) for table in tables])
+        found = torch.stack([F.embedding(symbols, table) for table in tables])
+        found = found * scale.unsqueeze(-1)
+        return found if self.bias is None else found + self.bias[:, None, None]
+
+    @abstractmethod
+    def scan(
+        self,
+        drive: Float[Tensor, "gates T B n"],
+        initial: tuple[Tensor, ...],
+        *,
+        masks: Tensor | None,
+        holds: tuple[Tensor | None, ...],
+    ) -> ScanCall:
+        """The call that runs this cell over time from its initial states."""
+
+    def state_matrix(self, gate: str) -> GateMatrix:
+        """The named gate's recurrent matrix."""
+        if gate not in self.gate_names:
+            names = ", ".join(repr(name) for name in self.gate_names)
+            raise ValueError(f"there is no gate {gate!r} here: choose one of {names}")
+        return self.recurrent.gate(self.gate_names.index(gate))
+
+    def extra_repr(self) -> str:
+        return f"{self.input_size}, {self.size}"
+
+
+def check_carry_bias(value: CarryBias, *, size: int, bias: bool) -> None:
+    """Raise a sentence for a carry bias that this layer cannot take."""
+    if value is None:
+        return
+    if not bias:
+        raise ValueError(f"carry_bias={value!r} needs biases: drop bias=False")
+    if isinstance(value, Chrono):
+        return
+    if isinstance(value, Tensor):
+        if value.shape not in ((), (size,)):
+            raise ValueError(
+                f"carry_bias has shape {tuple(value.shape)}: give a number, a vector of "
+                f"{size} (one for each unit) or Chrono(t_max)"
+            )
+        return
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        raise TypeError(f"carry_bias={value!r}: give a number, a vector of {size} or Chrono(t_max)")

@@ -1,0 +1,114 @@
+"""An experiment as one value: everything that determines a run, and what the paper says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from passnet.config.errors import ConfigurationError
+from passnet.config.fields import check_range, check_types
+from passnet.config.model import Model
+from passnet.config.nearest import suggestion
+from passnet.config.tasks import FlatMnistTask, Task
+from passnet.config.training import (
+    Averaging,
+    Clipping,
+    Constant,
+    Optimiser,
+    Schedule,
+    Selection,
+)
+
+_CONSTANT = Constant()
+
+
+@dataclass(frozen=True)
+class PaperResult:
+    """What the paper prints about an experiment, and where.
+
+    Accuracies are fractions. `relation` "below" means that the value is a bound, reached within
+    `updates`. `parameters` is the count as printed, such as `20.6k`; `curve` names the author's
+    committed curve.
+    """
+
+    where: str
+    metric: str
+    value: float | None = None
+    relation: Literal["equals", "below"] = "equals"
+    validation: float | None = None
+    updates: int | None = None
+    parameters: str | None = None
+    figure: str | None = None
+    curve: str | None = None
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """A complete experiment.
+
+    Exactly one of `updates` and `epochs` bounds the run. `batch_size` counts the sequences of one
+    update, computed in `accumulate` equal pieces. Evaluation comes every `evaluate_every` updates,
+    or after every epoch when None; `patience` evaluations without a better selection metric end the
+    run. On a NaN or infinite gradient `nan_policy` stops, or takes as gradient that multiple of
+    the parameters (a shrink step).
+    """
+
+    name: str
+    task: Task
+    model: Model
+    optimiser: Optimiser
+    selection: Selection
+    batch_size: int
+    updates: int | None = None
+    epochs: int | None = None
+    clipping: Clipping | None = None
+    nan_policy: Literal["stop"] | float = "stop"
+    schedule: Schedule = _CONSTANT
+    evaluate_every: int | None = None
+    patience: int | None = None
+    ema: Averaging | None = None
+    accumulate: int = 1
+    precision: Literal["float32", "bf16"] = "float32"
+    seed: int = 0
+    protocol: Literal["paper", "ours"] = "ours"
+    paper: PaperResult | None = None
+    notes: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        check_types(self)
+        counts = ("batch_size", "updates", "epochs", "evaluate_every", "patience", "accumulate")
+        check_range(self, *counts, low=1)
+        check_range(self, "seed", low=0)
+        check_range(self, "nan_policy", low=0, high=1, open_low=True, open_high=True)
+        if (self.updates is None) == (self.epochs is None):
+            raise ConfigurationError(
+                f"updates={self.updates} and epochs={self.epochs}: give exactly one of them and "
+                "none for the other"
+            )
+        if getattr(self.task, "train_size", 1) is None and None in (
+            self.updates,
+            self.evaluate_every,
+        ):
+            raise ConfigurationError(
+                f"updates={self.updates} and evaluate_every={self.evaluate_every}: fresh data have "
+                "no epochs, so give both in updates"
+            )
+        if self.batch_size % self.accumulate:
+            raise ConfigurationError(
+                f"accumulate: got {self.accumulate}, expected a divisor of batch_size="
+                f"{self.batch_size}"
+            )
+        if self.selection.metric not in self.task.metrics:
+            raise ConfigurationError(
+                f"selection.metric: got {self.selection.metric!r}, but the {self.task.kind} task "
+                f"has {', '.join(self.task.metrics)}; "
+                f"{suggestion(self.selection.metric, self.task.metrics)}"
+            )
+        if (self.model.cell == "highway") != isinstance(self.task, FlatMnistTask):
+            raise ConfigurationError(
+                f"model.cell: got {self.model.cell!r} with the {self.task.kind} task, but highway "
+                "reads flat images and every other cell reads sequences"
+            )

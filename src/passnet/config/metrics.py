@@ -1,0 +1,33 @@
+"""The metrics tasks report: their names, direction and unit, for tables and selection."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+
+@dataclass(frozen=True)
+class Metric:
+    """One reported number; `better` is the direction of improvement."""
+
+    better: Literal["min", "max"]
+    unit: str
+    meaning: str
+
+
+METRICS = {
+    "cross_entropy_nats": Metric("min", "nats", "mean over all steps, or over examples"),
+    "accuracy": Metric("max", "fraction", "right answers over all steps, or over examples"),
+    "accuracy_on_symbols": Metric("max", "fraction", "right answers where a symbol is asked for"),
+    "mse_paper_distribution": Metric("min", "", "one marked number in each half"),
+    "mse_author_distribution": Metric("min", "", "both marked numbers anywhere"),
+    "error_percent": Metric("min", "%", "wrong answers over examples"),
+    "squared_hinge": Metric("min", "", "summed over classes, mean over examples"),
+    "cross_entropy_nats_micro": Metric("min", "nats", "mean over characters"),
+    "cross_entropy_nats_macro": Metric("min", "nats", "mean over sentences of their means"),
+    "bits_per_character_micro": Metric("min", "bits", "mean over characters"),
+    "perplexity_micro": Metric("min", "", "exp of the mean cost over characters"),
+    "perplexity_macro": Metric(
+        "min", "", "exp of the mean over sentences of each sentence's mean cost, as the paper"
+    ),
+}

@@ -1,0 +1,190 @@
+"""Recipes of ours at the parameter budgets of the paper: proposals to be tuned on validation."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from passnet.config.chrono import Chrono
+from passnet.config.experiment import Experiment, PaperResult
+from passnet.config.matrix import LowRank, LowRankPlusDiagonal
+from passnet.config.model import Model
+from passnet.config.tasks import (
+    AdditionTask,
+    CharacterTask,
+    CopyTask,
+    FlatMnistTask,
+    SequentialMnistTask,
+)
+from passnet.config.training import Adam, AdamW, Averaging, ClipNorm, Cosine, Selection
+
+
+def _psmnist(size: int, rank: int, *, budget: str, paper: PaperResult) -> Experiment:
+    return Experiment(
+        name=f"beyond/psmnist-{budget}",
+        task=SequentialMnistTask(permutation="common"),
+        model=Model(
+            size=size,
+            matrix=LowRankPlusDiagonal(rank, tied=True),
+            reset="after",
+            carry_bias=Chrono(784),
+            learn_initial_state=True,
+            init="balanced",
+        ),
+        optimiser=Adam(3e-3),
+        clipping=ClipNorm(1.0),
+        schedule=Cosine(warmup=500),
+        ema=Averaging(0.999, start=0.66),
+        batch_size=128,
+        epochs=120,
+        selection=Selection("accuracy", "max"),
+        paper=paper,
+        notes=(
+            f"Tied projections, the saving spent on rank: at most {budget} parameters in truth.",
+            "Controls worth running: model.carry_bias=5, model.init=glorot, ema=none.",
+        ),
+    )
+
+
+PSMNIST_42K = _psmnist(
+    256,
+    36,
+    budget="42k",
+    paper=PaperResult(
+        where="table 1", metric="accuracy", value=0.947, validation=0.951, parameters="41.2k"
+    ),
+)
+PSMNIST_21K = _psmnist(
+    192,
+    22,
+    budget="21k",
+    paper=PaperResult(
+        where="table 1", metric="accuracy", value=0.935, validation=0.941, parameters="20.6k"
+    ),
+)
+
+PTB = Experiment(
+    name="beyond/ptb-2.6M",
+    task=CharacterTask(source="ptb", mode="stream", window=150, vocabulary=51),
+    model=Model(
+        size=2048,
+        matrix=LowRankPlusDiagonal(256, tied=True),
+        reset="after",
+        init="balanced",
+        dropout_input=0.05,
+        dropout_input_per="step",
+        dropout_state=0.2,
+        dropout_output=0.2,
+    ),
+    optimiser=Adam(2e-3, weight_decay=1e-6),
+    clipping=ClipNorm(1.0),
+    schedule=Cosine(warmup=500),
+    ema=Averaging(0.999, start=0.66),
+    batch_size=64,
+    epochs=60,
+    selection=Selection("bits_per_character_micro", "min"),
+    paper=PaperResult(where="table 2", metric="perplexity_macro", value=2.76, parameters="2.54M"),
+    notes=(
+        "The state is carried through the text; the paper's 2.76 (about 1.465 bits) starts every "
+        "sentence anew and averages over sentences, so the two are not the same measure.",
+        "Worth trying: model.zoneout=0.05, optimiser.betas=0,0.999 with learning rate 3e-3.",
+    ),
+)
+
+COPY_500 = Experiment(
+    name="beyond/copy-500",
+    task=CopyTask(form="fixed", lag=500, train_size=None),
+    model=Model(
+        size=128,
+        matrix=LowRankPlusDiagonal(50),
+        reset="after",
+        carry_bias=Chrono(520),
+        learn_initial_state=True,
+        init="balanced",
+    ),
+    optimiser=Adam(3e-3),
+    clipping=ClipNorm(1.0),
+    schedule=Cosine(warmup=200),
+    batch_size=128,
+    updates=5_000,
+    evaluate_every=250,
+    selection=Selection("cross_entropy_nats", "min"),
+    paper=PaperResult(
+        where="section 3, memory task",
+        metric="cross_entropy_nats",
+        value=1e-3,
+        relation="below",
+        updates=35_000,
+        parameters="41738",
+    ),
+    notes=("Fresh sequences every update; the paper draws 100000 once.",),
+)
+
+ADDITION_750 = Experiment(
+    name="beyond/addition-750",
+    task=AdditionTask(steps=750, train_size=None),
+    model=Model(
+        size=128,
+        matrix=LowRank(24),
+        reset="after",
+        carry_bias=Chrono(750),
+        learn_initial_state=True,
+        init="balanced",
+    ),
+    optimiser=Adam(2.6e-3),
+    clipping=ClipNorm(1.0),
+    schedule=Cosine(warmup=200),
+    ema=Averaging(0.999, start=0.66),
+    batch_size=50,
+    updates=14_500,
+    evaluate_every=500,
+    selection=Selection("mse_paper_distribution", "min"),
+    paper=PaperResult(
+        where="section 3, addition task",
+        metric="mse_paper_distribution",
+        value=0.003,
+        updates=14_500,
+    ),
+    notes=("Fresh sequences every update; the paper draws 100000 once.",),
+)
+
+HIGHWAY = Experiment(
+    name="beyond/highway-mnist",
+    task=FlatMnistTask(l2=None),
+    model=Model(
+        size=1024,
+        cell="highway",
+        num_layers=5,
+        matrix=LowRank(256),
+        activation="relu",
+        carry_bias=1.0,
+        batch_norm=True,
+        max_row_norm=2.0,
+        dropout_input=0.2,
+        dropout_state=0.3,
+        dropout_bottleneck=0.3,
+        dropout_output=0.5,
+    ),
+    optimiser=AdamW(2e-3, weight_decay=1e-3),
+    clipping=ClipNorm(1.0),
+    schedule=Cosine(warmup=500),
+    ema=Averaging(0.9995, start=0.5),
+    batch_size=128,
+    epochs=200,
+    selection=Selection("error_percent", "min"),
+    paper=PaperResult(where="appendix A.1", metric="accuracy", value=0.9883),
+)
+
+PRESETS = (
+    PSMNIST_42K,
+    PSMNIST_21K,
+    PTB,
+    replace(
+        PTB,
+        name="beyond/ptb-2.6M-wide",
+        model=replace(PTB.model, size=3600, matrix=LowRankPlusDiagonal(128, tied=True)),
+        notes=("A wider state with a thinner channel at the same count.", *PTB.notes),
+    ),
+    COPY_500,
+    ADDITION_750,
+    HIGHWAY,
+)

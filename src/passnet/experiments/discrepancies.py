@@ -1,0 +1,91 @@
+"""Where the paper contradicts itself, its code or its logs: the ledger the report prints."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    """A claim of the paper, where it stands, what its own formula or code gives, what we do."""
+
+    claim: str
+    where: str
+    found: str
+    here: str
+
+
+DISCREPANCIES = (
+    Discrepancy(
+        claim="tied low-rank plus diagonal GRU 1000/64 has 0.46M parameters",
+        where="table 2",
+        found="0.364M by the convention that gives every other GRU row; probably 0.36 misprinted",
+        here="both counts are printed",
+    ),
+    Discrepancy(
+        claim="about 6140 parameters in the recurrent layer",
+        where="section 3, addition task",
+        found="6144 is one of the three state matrices; together they hold 18432",
+        here="both counts are printed",
+    ),
+    Discrepancy(
+        claim="low-rank plus diagonal LSTM 1740/300 has 4.25M parameters",
+        where="table 2",
+        found="4.36M to 4.63M, depending on how input matrices and biases are counted",
+        here="both counts are printed",
+    ),
+    Discrepancy(
+        claim="dense LSTM 1000 has 4.25M parameters",
+        where="table 2",
+        found="only with one input matrix per gate, which no GRU row counts; else 4.10M",
+        here="the LSTM rows count one input matrix per gate in both counts",
+    ),
+    Discrepancy(
+        claim="per-character perplexity is two to the bits per character",
+        where="section 3, character-level language modelling",
+        found="the code averages within sentences first, then over sentences (macro)",
+        here="macro and micro perplexity are reported, each labelled",
+    ),
+    Discrepancy(
+        claim="one marker in each half of an addition sequence",
+        where="section 3, addition task",
+        found="the author's test set draws both positions from the whole sequence",
+        here="both are evaluated, each under its own name",
+    ),
+    Discrepancy(
+        claim="the initial state of the language model is trainable",
+        where="appendix A.2",
+        found="it is zero in the author's code",
+        here="zero",
+    ),
+    Discrepancy(
+        claim="gradient components are clipped at 1 on permuted MNIST",
+        where="appendix A.2",
+        found="the author's script leaves the first seven parameter tensors unclipped",
+        here="all are clipped",
+    ),
+    Discrepancy(
+        claim="L2 coefficient 1e-3 on the output matrix of the Highway network",
+        where="appendix A.1",
+        found="1e-5 in the script, on the norm and not its square; 3e-3 in the names of the logs",
+        here="1e-3 on the square; task.l2 and task.l2_of change it",
+    ),
+    Discrepancy(
+        claim="mini-batches of 100 for the Highway network",
+        where="appendix A.1",
+        found="20 in the names of the author's logs",
+        here="100",
+    ),
+    Discrepancy(
+        claim="the uRNN baseline is the published uRNN",
+        where="section 3, memory task",
+        found="both its Fourier transforms are commented out in the author's copy",
+        here="the published uRNN, with its Fourier transforms",
+    ),
+    Discrepancy(
+        claim="uRNN 721 has about as many parameters as the low-rank plus diagonal GRU (41738)",
+        where="section 3, memory task",
+        found="36060",
+        here="both counts are printed",
+    ),
+)

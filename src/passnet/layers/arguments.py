@@ -1,0 +1,30 @@
+"""Checks on constructor arguments: what was given, what was expected, what to do."""
+
+from __future__ import annotations
+
+
+def check_sizes(**sizes: int) -> None:
+    """Raise for a size that is not a positive whole number."""
+    for name, size in sizes.items():
+        if isinstance(size, bool) or not isinstance(size, int):
+            raise TypeError(f"{name} must be an int, got {size!r} of type {type(size).__name__}")
+        if size < 1:
+            raise ValueError(f"{name}={size}: give 1 or more")
+
+
+def check_probability(**rates: float) -> None:
+    """Raise for a rate that is no probability of dropping."""
+    for name, rate in rates.items():
+        if isinstance(rate, bool) or not isinstance(rate, int | float):
+            raise TypeError(f"{name} must be a number, got {rate!r}")
+        if not 0 <= rate < 1:
+            raise ValueError(
+                f"{name}={rate!r}: give the probability of dropping, from 0 up to but not 1"
+            )
+
+
+def check_choice(name: str, given: str, choices: tuple[str, ...]) -> None:
+    """Raise for a word that is not among the choices."""
+    if given not in choices:
+        known = " or ".join(repr(choice) for choice in choices)
+        raise ValueError(f"{name}={given!r}: choose {known}")

@@ -1,0 +1,84 @@
+"""Variational dropout and zoneout: masks drawn once for a sequence, never on the carry path."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from passnet.layers.arguments import check_choice, check_probability
+
+
+@dataclass(frozen=True)
+class Dropouts:
+    """Probabilities of dropping; masks are scaled by 1 / keep and fixed over time.
+
+    `input_per` "feature" drops the same features (or symbols) at all steps of a sequence, "step"
+    drops whole steps. Zoneout keeps a unit's old value with its probability at each step, and
+    mixes old and new in that proportion when not training.
+    """
+
+    input_rate: float = 0.0
+    input_per: str = "feature"
+    state_rate: float = 0.0
+    output_rate: float = 0.0
+    zoneout: float = 0.0
+
+    def __post_init__(self) -> None:
+        check_probability(
+            dropout_input=self.input_rate,
+            dropout_state=self.state_rate,
+            dropout_output=self.output_rate,
+            zoneout=self.zoneout,
+        )
+        check_choice("dropout_input_per", self.input_per, ("feature", "step"))
+
+    def any(self) -> bool:
+        """Whether anything is random while training."""
+        return any((self.input_rate, self.state_rate, self.output_rate, self.zoneout))
+
+    def input(
+        self, x: Tensor, features: int, dtype: torch.dtype, *, training: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """(inputs, None) with a mask on real inputs; (symbols, what each one's share is) [T, B]."""
+        if not training or not self.input_rate:
+            return x, None
+        steps, batch = x.shape[:2]
+        per_step = self.input_per == "step"
+        shape = (steps, batch, 1) if per_step else (1, batch, features)
+        mask = _mask(torch.empty(shape, dtype=dtype, device=x.device), self.input_rate)
+        if x.is_floating_point():
+            return x * mask, None
+        if per_step:
+            return x, mask.squeeze(-1)
+        return x, mask[0].gather(1, x.T).T
+
+    def state_masks(self, state: Tensor, *, gates: int, training: bool) -> Tensor | None:
+        """[gates, B, n] masks for the state that enters the recurrent matrices."""
+        if not training or not self.state_rate:
+            return None
+        return _mask(state.new_empty(gates, *state.shape), self.state_rate)
+
+    def output(self, y: Tensor, *, training: bool) -> Tensor:
+        """The outputs under one mask for each sequence."""
+        if not training or not self.output_rate:
+            return y
+        return y * _mask(torch.empty_like(y[:1]), self.output_rate)
+
+    def holds(
+        self, like: Tensor, ended: Tensor | None, *, count: int, training: bool
+    ) -> tuple[Tensor | None, ...]:
+        """For each state vector the fraction of its old value to keep: past the end, zoned out."""
+        if not self.zoneout:
+            return (None if ended is None else ended.to(like.dtype),) * count
+        steps, batch, _ = like.shape
+        if training:
+            holds = [torch.bernoulli(torch.full_like(like, self.zoneout)) for _ in range(count)]
+        else:
+            holds = [like.new_full((steps, batch, 1), self.zoneout)] * count
+        return tuple(hold if ended is None else hold.masked_fill(ended, 1) for hold in holds)
+
+
+def _mask(empty: Tensor, rate: float) -> Tensor:
+    return empty.bernoulli_(1 - rate).div_(1 - rate)

@@ -1,0 +1,98 @@
+"""A stack of Highway layers: the paper's appendix A.1."""
+
+from __future__ import annotations
+
+from typing import cast, final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from passnet.cells.highway import ACTIVATIONS, HighwayCell
+from passnet.config.initialisation import check_initialisation
+from passnet.config.matrix import Dense, MatrixSpec
+from passnet.layers.arguments import check_choice, check_probability, check_sizes
+from passnet.matrices import GateMatrix
+
+
+@final
+class Highway(nn.Module):
+    """`num_layers` passthrough layers over depth, each with its own parameters; n in, n out.
+
+    matrix: the structure of the candidate's and the transform gate's matrices.
+    activation: "relu" or "tanh", of the candidate.
+    transform_bias: where the transform gates' biases start; below zero the state passes through.
+    batch_norm: in the bottleneck of a low-rank matrix and after it; epsilon 1e-4 is added to the
+        standard deviation.
+    dropout, dropout_bottleneck: on what enters the matrices, and between their two factors.
+    """
+
+    def __init__(
+        self,
+        size: int,
+        num_layers: int = 1,
+        *,
+        matrix: MatrixSpec | None = None,
+        activation: str = "relu",
+        transform_bias: float = -1.0,
+        batch_norm: bool = False,
+        dropout: float = 0.0,
+        dropout_bottleneck: float = 0.0,
+        max_row_norm: float | None = None,
+        init: str = "glorot",
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+    ) -> None:
+        super().__init__()
+        check_sizes(size=size, num_layers=num_layers)
+        check_choice("activation", activation, tuple(ACTIVATIONS))
+        check_probability(dropout=dropout, dropout_bottleneck=dropout_bottleneck)
+        check_initialisation(init)
+        self.size = size
+        self.num_layers = num_layers
+        self.matrix = Dense() if matrix is None else matrix
+        self.transform_bias = transform_bias
+        self.max_row_norm = max_row_norm
+        self.init = init
+        self.cells = nn.ModuleList(
+            HighwayCell(
+                size,
+                matrix=self.matrix,
+                activation=activation,
+                batch_norm=batch_norm,
+                dropout=dropout,
+                dropout_bottleneck=dropout_bottleneck,
+                device=device,
+                dtype=dtype,
+            )
+            for _ in range(num_layers)
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw all parameters anew."""
+        for layer in range(self.num_layers):
+            self._at(layer).reset_parameters(
+                self.init, transform_bias=self.transform_bias, generator=generator
+            )
+
+    def forward(self, state: Float[Tensor, "... n"]) -> Float[Tensor, "... n"]:
+        """The state after the last layer."""
+        if state.shape[-1:] != (self.size,):
+            raise ValueError(
+                f"the input has shape {tuple(state.shape)}: its last axis must be {self.size}"
+            )
+        rows = state.reshape(-1, self.size)
+        for cell in self.cells:
+            rows = cell(rows)
+        return rows.reshape(state.shape)
+
+    def recurrent_matrix(self, gate: str, *, layer: int = 0) -> GateMatrix:
+        """That gate's matrix in that layer, with `.dense()`."""
+        return self._at(layer).state_matrix(gate)
+
+    def _at(self, layer: int) -> HighwayCell:
+        return cast(HighwayCell, self.cells[layer])
+
+    def extra_repr(self) -> str:
+        return f"{self.size}, num_layers={self.num_layers}, matrix={self.matrix!r}"

@@ -1,0 +1,103 @@
+"""A drop-in torch.nn.LSTM whose state matrices have a structure."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from passnet.cells.lstm import LstmCell
+from passnet.cells.recurrent import CarryBias
+from passnet.config.matrix import MatrixSpec
+from passnet.layers.arguments import check_probability
+from passnet.layers.dropout import Dropouts
+from passnet.layers.recurrent import RecurrentLayer, States
+from passnet.layers.torch_weights import refuse_projection
+from passnet.ops import LstmScan, lstm_backends
+from passnet.ops.backend import Backend
+
+
+@final
+class LSTM(RecurrentLayer):
+    """torch.nn.LSTM with `matrix=`, learnable starts and dropout inside the recurrence.
+
+    Arguments mean what they mean in `passnet.GRU`; the carry gate is the forget gate, and
+    `Chrono(t_max)` also closes the transform (input) gate to match. The state is (hidden, cell).
+    `proj_size` is refused with a sentence that says what to use instead.
+    """
+
+    state_names = ("hidden", "cell")
+    torch_type = nn.LSTM
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device: torch.device | str | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        matrix: MatrixSpec | None = None,
+        carry_bias: CarryBias = None,
+        learn_initial_state: bool = False,
+        weight_norm: bool = False,
+        max_row_norm: float | None = None,
+        init: str = "glorot",
+        dropout_input: float = 0.0,
+        dropout_input_per: str = "feature",
+        dropout_state: float = 0.0,
+        dropout_output: float = 0.0,
+        zoneout: float = 0.0,
+        backend: str = "auto",
+    ) -> None:
+        refuse_projection(proj_size)
+        check_probability(dropout=dropout)
+        super().__init__(
+            input_size,
+            hidden_size,
+            num_layers,
+            bias,
+            batch_first,
+            dropout,
+            bidirectional,
+            device,
+            dtype,
+            matrix=matrix,
+            carry_bias=carry_bias,
+            learn_initial_state=learn_initial_state,
+            weight_norm=weight_norm,
+            max_row_norm=max_row_norm,
+            init=init,
+            dropouts=Dropouts(
+                dropout_input, dropout_input_per, dropout_state, dropout_output, zoneout
+            ),
+            backend=backend,
+        )
+
+    def _cell(self, input_size: int, *, bias: bool, weight_norm: bool, device, dtype) -> LstmCell:
+        return LstmCell(
+            input_size,
+            self.hidden_size,
+            matrix=self.matrix,
+            bias=bias,
+            weight_norm=weight_norm,
+            device=device,
+            dtype=dtype,
+        )
+
+    def _backends(self) -> tuple[Backend[LstmScan], ...]:
+        return lstm_backends()
+
+    def _split(self, hx: States) -> States:
+        if isinstance(hx, Tensor) or not isinstance(hx, tuple | list) or len(hx) != 2:
+            raise TypeError("the initial state of an LSTM is a pair (hidden, cell) of tensors")
+        return tuple(hx)
+
+    def _join(self, parts) -> States:
+        return tuple(parts)

@@ -1,0 +1,336 @@
+"""What GRU and LSTM share: torch.nn's inputs and outputs, layers, directions and dropout."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Self, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import PackedSequence
+
+from passnet.cells.recurrent import CarryBias, RecurrentCell, check_carry_bias
+from passnet.config.initialisation import check_initialisation
+from passnet.config.matrix import Dense, MatrixSpec
+from passnet.layers.arguments import check_sizes
+from passnet.layers.dropout import Dropouts
+from passnet.layers.sequences import Sequences, read_sequences
+from passnet.layers.torch_weights import (
+    copy_to_torch,
+    refuse_projection,
+    rename_torch_weights,
+    torch_arguments,
+)
+from passnet.matrices import GateMatrix, check_spec
+from passnet.ops.backend import Backend, choose, unknown_backend
+from passnet.ops.scan import ScanCall
+
+States = tuple[Tensor, ...]
+
+
+class RecurrentLayer(nn.Module, ABC):
+    """A stack of passthrough layers over time, called like its torch.nn namesake.
+
+    Inside, sequences are time-first `[T, B, ...]` and the state is a tuple of `[L, B, n]` tensors
+    with L = num_layers * directions, layer by layer, forward before reverse.
+    """
+
+    state_names: ClassVar[tuple[str, ...]]
+    torch_type: ClassVar[type[nn.RNNBase]]
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int,
+        bias: bool,
+        batch_first: bool,
+        dropout: float,
+        bidirectional: bool,
+        device: torch.device | str | None,
+        dtype: torch.dtype | None,
+        *,
+        matrix: MatrixSpec | None,
+        carry_bias: CarryBias,
+        learn_initial_state: bool,
+        weight_norm: bool,
+        max_row_norm: float | None,
+        init: str,
+        dropouts: Dropouts,
+        backend: str,
+    ) -> None:
+        super().__init__()
+        matrix = Dense() if matrix is None else matrix
+        check_sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        check_spec(matrix, hidden_size)
+        check_carry_bias(carry_bias, size=hidden_size, bias=bias)
+        check_initialisation(init)
+        if max_row_norm is not None and not max_row_norm > 0:
+            raise ValueError(f"max_row_norm={max_row_norm!r}: give a positive number, or None")
+        names = [backend.name for backend in self._backends()]
+        if backend not in ("auto", *names):
+            raise ValueError(unknown_backend(backend, names))
+        self.input_size = input_size
+        self.hidden_size = hidden_size
+        self.num_layers = num_layers
+        self.batch_first = batch_first
+        self.dropout = float(dropout)
+        self.bidirectional = bidirectional
+        self.matrix = matrix
+        self.carry_bias = carry_bias
+        self.max_row_norm = max_row_norm
+        self.init = init
+        self.dropouts = dropouts
+        self.backend = backend
+        widths = [input_size] + [hidden_size * self.directions] * (num_layers - 1)
+        self.cells = nn.ModuleList(
+            self._cell(width, bias=bias, weight_norm=weight_norm, device=device, dtype=dtype)
+            for width in widths
+            for _ in range(self.directions)
+        )
+        for name in self.state_names:
+            start = torch.empty(len(self.cells), hidden_size, device=device, dtype=dtype)
+            start = nn.Parameter(start) if learn_initial_state else None
+            self.register_parameter(f"initial_{name}", start)
+        self.register_load_state_dict_pre_hook(rename_torch_weights)
+        self.reset_parameters()
+
+    @abstractmethod
+    def _cell(
+        self, input_size: int, *, bias: bool, weight_norm: bool, device, dtype
+    ) -> RecurrentCell:
+        """A cell of this layer's kind."""
+
+    @abstractmethod
+    def _backends(self) -> tuple[Backend, ...]:
+        """The ways to run this kind of scan, fastest first."""
+
+    def _scan(self, call: ScanCall) -> States:
+        """Every state of every step, `[T, B, n]` each, the output first."""
+        return tuple(choose(self._backends(), self.backend, call).run(call))
+
+    @property
+    def directions(self) -> int:
+        """1, or 2 when bidirectional."""
+        return 2 if self.bidirectional else 1
+
+    @property
+    def bias(self) -> bool:
+        """Whether the gates have biases."""
+        return self._first.bias is not None
+
+    @property
+    def learn_initial_state(self) -> bool:
+        """Whether the initial state is a parameter."""
+        return getattr(self, f"initial_{self.state_names[0]}") is not None
+
+    @property
+    def _first(self) -> RecurrentCell:
+        return self._at(0)
+
+    def _at(self, index: int) -> RecurrentCell:
+        return cast(RecurrentCell, self.cells[index])
+
+    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+        """Draw all parameters anew; initial states start at zero."""
+        for index in range(len(self.cells)):
+            self._at(index).reset_parameters(
+                self.init, carry_bias=self.carry_bias, generator=generator
+            )
+        for name in self.state_names:
+            start = getattr(self, f"initial_{name}")
+            if start is not None:
+                nn.init.zeros_(start)
+
+    def forward(
+        self,
+        input: Tensor | PackedSequence,
+        hx: Tensor | States | None = None,
+        lengths: Tensor | list[int] | None = None,
+    ):
+        """(output, final state), shaped as torch.nn's.
+
+        `lengths` gives each sequence's number of steps in a padded batch: outputs beyond it are
+        zero and the final state is that of its last real step, as with packing but without it.
+        Integer inputs, without the feature axis, are symbols: the same as one-hot vectors.
+        """
+        x, state, sequences = self._read(input, hx, lengths)
+        output, finals = self._run(x, state, sequences)
+        return sequences.write(output), self._join(sequences.write_state(s) for s in finals)
+
+    def step(self, input: Tensor, state: Tensor | States | None = None):
+        """One time step for streaming: (output, next state), equal to the sequence call.
+
+        `input` is `[B, m]` or `[m]` (symbols: `[B]` or a scalar); the state is what the sequence
+        call takes and returns.
+        """
+        if self.bidirectional:
+            raise RuntimeError(
+                "step() needs one direction: a bidirectional layer reads the sequence's end first"
+            )
+        if self.training and (self.dropouts.any() or self.dropout):
+            raise RuntimeError(
+                "step() draws no dropout: call .eval() first (a mask fixed over time cannot be "
+                "kept from one call to the next)"
+            )
+        batched = input.dim() == (2 if input.is_floating_point() else 1)
+        time = 1 if batched and self.batch_first else 0
+        output, state = self(input.unsqueeze(time), state)
+        return output.squeeze(time), state
+
+    @torch.no_grad()
+    def explain_backends(
+        self,
+        input: Tensor | PackedSequence,
+        hx: Tensor | States | None = None,
+        lengths: Tensor | list[int] | None = None,
+    ) -> dict[str, str | None]:
+        """For each backend, fastest first, why it cannot run this call: None when it can.
+
+        With `backend="auto"` the first that can does.
+        """
+        x, state, sequences = self._read(input, hx, lengths)
+        start = tuple(part[0] for part in state)
+        x, scale = self.dropouts.input(x, self.input_size, state[0].dtype, training=False)
+        call = self._call(self._first, x, scale, start, sequences.ended(x.device), False)
+        return {backend.name: backend.refuses(call) for backend in self._backends()}
+
+    def recurrent_matrix(self, gate: str, *, layer: int = 0, reverse: bool = False) -> GateMatrix:
+        """That gate's state matrix, with `.dense()`; a view of the parameters."""
+        if not -self.num_layers <= layer < self.num_layers:
+            raise IndexError(f"layer={layer}: this module has layers 0 to {self.num_layers - 1}")
+        if reverse and not self.bidirectional:
+            raise ValueError("reverse=True: this module is not bidirectional")
+        index = (layer % self.num_layers) * self.directions + int(reverse)
+        return self._at(index).state_matrix(gate)
+
+    @classmethod
+    def from_torch(cls, module: nn.RNNBase, **options) -> Self:
+        """A layer that computes what `module` computes; `options` are further arguments."""
+        if not isinstance(module, cls.torch_type):
+            raise TypeError(
+                f"{cls.__name__}.from_torch takes a torch.nn.{cls.torch_type.__name__}, "
+                f"got a {type(module).__name__}"
+            )
+        refuse_projection(module.proj_size)
+        layer = cls(**torch_arguments(module), **options)
+        layer.load_state_dict(module.state_dict(), strict=not layer.learn_initial_state)
+        return layer.train(module.training)
+
+    def to_torch(self) -> nn.RNNBase:
+        """A dense torch.nn layer that computes the same outside training.
+
+        What torch.nn has no place for while training (dropout on the state) is left behind.
+        """
+        refused = self._refuses_torch()
+        if refused is not None:
+            raise ValueError(f"torch.nn has no layer with {refused}: to_torch() cannot make one")
+        module = self.torch_type(**torch_arguments(self))
+        copy_to_torch(self, module)
+        return module.train(self.training)
+
+    def _refuses_torch(self) -> str | None:
+        """What of this layer torch.nn does not have."""
+        if self.learn_initial_state:
+            return "learn_initial_state (pass that state in the call instead)"
+        return "zoneout" if self.dropouts.zoneout else None
+
+    def flatten_parameters(self) -> None:
+        """Nothing to do: parameters are already contiguous. Here for torch.nn's sake."""
+
+    def _read(self, input, hx, lengths) -> tuple[Tensor, States, Sequences]:
+        sequences = read_sequences(
+            input, lengths, batch_first=self.batch_first, input_size=self.input_size
+        )
+        weight = self._first.input_weight
+        x = sequences.cast(weight.dtype, weight.device)
+        dtype = x.dtype if x.is_floating_point() else sequences.compute_dtype(weight)
+        return x, self._initial_state(hx, sequences, dtype), sequences
+
+    def _initial_state(self, hx, sequences: Sequences, dtype: torch.dtype) -> States:
+        count, batch = len(self.cells), sequences.batch
+        device = self._first.input_weight.device
+        if hx is not None:
+            given = self._split(hx)
+            return tuple(
+                sequences.read_state(s, name, (count, batch, self.hidden_size), dtype, device)
+                for s, name in zip(given, self.state_names, strict=True)
+            )
+        starts = (getattr(self, f"initial_{name}") for name in self.state_names)
+        return tuple(
+            torch.zeros(count, batch, self.hidden_size, dtype=dtype, device=device)
+            if start is None
+            else start.to(dtype).unsqueeze(1).expand(-1, batch, -1)
+            for start in starts
+        )
+
+    def _run(self, x: Tensor, state: States, sequences: Sequences) -> tuple[Tensor, list[Tensor]]:
+        ended = sequences.ended(x.device)
+        x, scale = self.dropouts.input(x, self.input_size, state[0].dtype, training=self.training)
+        finals = []
+        for layer in range(self.num_layers):
+            outputs = []
+            for direction in range(self.directions):
+                index = layer * self.directions + direction
+                start = tuple(part[index] for part in state)
+                states = self._run_cell(self._at(index), x, scale, start, ended, direction == 1)
+                last = 0 if direction == 1 else -1
+                finals.append([part[last] for part in states])
+                outputs.append(states[0])
+            x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
+            scale = None
+            if layer < self.num_layers - 1:
+                x = nn.functional.dropout(x, self.dropout, self.training)
+        x = self.dropouts.output(x, training=self.training)
+        if ended is not None:
+            x = x.masked_fill(ended, 0)
+        return x, [torch.stack(part) for part in zip(*finals, strict=True)]
+
+    def _run_cell(
+        self,
+        cell: RecurrentCell,
+        x: Tensor,
+        scale: Tensor | None,
+        start: States,
+        ended,
+        reverse: bool,
+    ) -> States:
+        states = self._scan(self._call(cell, x, scale, start, ended, reverse))
+        return tuple(part.flip(0) for part in states) if reverse else states
+
+    def _call(
+        self,
+        cell: RecurrentCell,
+        x: Tensor,
+        scale: Tensor | None,
+        start: States,
+        ended,
+        reverse: bool,
+    ) -> ScanCall:
+        drive = cell.drive(x, scale=scale).to(start[0].dtype)
+        masks = self.dropouts.state_masks(
+            start[0], gates=cell.recurrent.masks_needed, training=self.training
+        )
+        holds = self.dropouts.holds(
+            drive[0], ended, count=len(self.state_names), training=self.training
+        )
+        if reverse:
+            # Padding then comes first, where the state is held at its start: no gather is needed.
+            drive = drive.flip(1)
+            holds = tuple(None if hold is None else hold.flip(0) for hold in holds)
+        return cell.scan(drive, start, masks=masks, holds=holds)
+
+    @abstractmethod
+    def _split(self, hx) -> States:
+        """The state a user passes, as a tuple."""
+
+    @abstractmethod
+    def _join(self, parts):
+        """The state as a user receives it."""
+
+    def extra_repr(self) -> str:
+        words = [f"{self.input_size}, {self.hidden_size}", f"matrix={self.matrix!r}"]
+        if self.num_layers > 1:
+            words.append(f"num_layers={self.num_layers}")
+        words += [name for name in ("batch_first", "bidirectional") if getattr(self, name)]
+        return ", ".join(words)

@@ -1,0 +1,47 @@
+"""The paper's hard constraint: no row of a parameter matrix longer than a maximum."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from passnet.cells.highway import HighwayCell
+from passnet.cells.recurrent import RecurrentCell
+from passnet.layers.highway import Highway
+from passnet.layers.recurrent import RecurrentLayer
+
+
+@torch.no_grad()
+def clip_row_norms_(module: nn.Module, max_norm: float | None = None) -> int:
+    """Shorten over-long rows of all passnet matrices inside `module`, in place; returns how many.
+
+    Without `max_norm` each layer's own `max_row_norm` holds, and layers without one are left
+    alone. Rows are those of the stored matrices, inputs and factors alike: under weight
+    normalisation only their directions matter, so clipping changes nothing the layer computes.
+    Diagonals, biases and scales are never clipped. Call it after each optimiser step.
+    """
+    clipped = 0
+    for layer in module.modules():
+        if isinstance(layer, RecurrentLayer | Highway):
+            limit = layer.max_row_norm if max_norm is None else max_norm
+            if limit is not None:
+                for matrix in _matrices(layer):
+                    clipped += clip_rows_(matrix, limit)
+    return clipped
+
+
+@torch.no_grad()
+def clip_rows_(matrix: Tensor, max_norm: float) -> int:
+    """Shorten the rows (last axis) of one tensor to at most `max_norm`, in place."""
+    lengths = torch.linalg.vector_norm(matrix, dim=-1, keepdim=True)
+    too_long = lengths > max_norm
+    matrix.copy_(torch.where(too_long, matrix * (max_norm / lengths), matrix))
+    return int(too_long.sum())
+
+
+def _matrices(layer: nn.Module):
+    for cell in layer.modules():
+        if isinstance(cell, RecurrentCell):
+            yield cell.input_weight
+        if isinstance(cell, RecurrentCell | HighwayCell):
+            yield from cell.recurrent.matrix_factors()

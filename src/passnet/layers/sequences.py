@@ -1,0 +1,195 @@
+"""Every form of input that torch.nn's layers take, read into one and written back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+
+@dataclass(frozen=True)
+class Sequences:
+    """A batch of sequences, time first, and how its owner wants the results shaped."""
+
+    x: Tensor
+    lengths: Tensor | None
+    batched: bool
+    batch_first: bool
+    packed: PackedSequence | None
+
+    @property
+    def batch(self) -> int:
+        return self.x.shape[1]
+
+    def ended(self, device: torch.device) -> Tensor | None:
+        """[T, B, 1]: true after a sequence's last step."""
+        if self.lengths is None:
+            return None
+        steps = torch.arange(self.x.shape[0], device=device)
+        return (steps[:, None] >= self.lengths.to(device)[None, :]).unsqueeze(-1)
+
+    def compute_dtype(self, weight: Tensor) -> torch.dtype:
+        """The dtype a layer with this weight computes in: autocast's where it is on."""
+        kind = weight.device.type
+        return torch.get_autocast_dtype(kind) if _autocast(kind, weight) else weight.dtype
+
+    def cast(self, dtype: torch.dtype, device: torch.device) -> Tensor:
+        """The inputs on the layer's device, in the dtype it computes in."""
+        x = self.x
+        if x.device != device:
+            raise ValueError(
+                f"the input is on {x.device} and the layer on {device}: move one with .to(...)"
+            )
+        if not x.is_floating_point():
+            return x
+        if _autocast(device.type, x):
+            return x.to(torch.get_autocast_dtype(device.type))
+        if x.dtype != dtype:
+            raise ValueError(
+                f"the input is {x.dtype} and the layer {dtype}: convert one with .to(...), "
+                "or run under torch.autocast"
+            )
+        return x
+
+    def read_state(
+        self,
+        state: Tensor,
+        name: str,
+        shape: tuple[int, int, int],
+        dtype: torch.dtype,
+        device: torch.device,
+    ) -> Tensor:
+        """A given initial state as [L, B, n]."""
+        count, _, size = shape
+        expected = shape if self.batched else (count, size)
+        if tuple(state.shape) != expected:
+            form = "layers x directions, batch, units" if self.batched else "layers, units"
+            raise ValueError(
+                f"the initial {name} state has shape {tuple(state.shape)}: "
+                f"expected {expected} ({form})"
+            )
+        if state.device != device:
+            raise ValueError(
+                f"the initial {name} state is on {state.device} and the layer on {device}: "
+                "move it with .to(...)"
+            )
+        if state.dtype != dtype and not _autocast(device.type, state):
+            raise ValueError(
+                f"the initial {name} state is {state.dtype} and the layer computes in {dtype}: "
+                "convert it with .to(...)"
+            )
+        state = state.to(dtype)
+        return state if self.batched else state.unsqueeze(1)
+
+    def write(self, output: Tensor) -> Tensor | PackedSequence:
+        """The outputs in the form of the inputs."""
+        if self.packed is not None:
+            return _repack(output, self.lengths, self.packed)
+        if not self.batched:
+            return output.squeeze(1)
+        return output.transpose(0, 1) if self.batch_first else output
+
+    def write_state(self, state: Tensor) -> Tensor:
+        """A final state in the form of the inputs."""
+        return state if self.batched else state.squeeze(1)
+
+
+def read_sequences(
+    given: Tensor | PackedSequence,
+    lengths: Tensor | list[int] | None,
+    *,
+    batch_first: bool,
+    input_size: int,
+) -> Sequences:
+    """The input as a time-first batch; raises a sentence for anything that is not one."""
+    if isinstance(given, PackedSequence):
+        return _unpack(given, lengths, input_size)
+    if not isinstance(given, Tensor):
+        raise TypeError(f"the input is a {type(given).__name__}: give a tensor or PackedSequence")
+    if given.is_complex() or given.dtype == torch.bool:
+        raise TypeError(f"the input is {given.dtype}: give real features, or integer symbols")
+    features = 1 if given.is_floating_point() else 0
+    if given.dim() - features not in (1, 2):
+        raise ValueError(
+            f"the input has shape {tuple(given.shape)}: expected "
+            + ("[T, B, m] or [T, m] features" if features else "[T, B] or [T] symbols")
+        )
+    batched = given.dim() - features == 2
+    x = given if batched else given.unsqueeze(1)
+    if batched and batch_first:
+        x = x.transpose(0, 1)
+    _check_contents(x, input_size)
+    if lengths is not None:
+        if not batched:
+            raise ValueError("lengths needs a batch: an unbatched sequence has its own length")
+        lengths = read_lengths(lengths, batch=x.shape[1], steps=x.shape[0])
+    return Sequences(x, lengths, batched, batch_first, None)
+
+
+def read_lengths(lengths: Tensor | list[int], *, batch: int, steps: int) -> Tensor:
+    """Lengths as whole numbers from 1 to the number of steps, one for each sequence."""
+    found = lengths if isinstance(lengths, Tensor) else torch.tensor(lengths)
+    if found.is_floating_point() or found.is_complex() or found.dtype == torch.bool:
+        raise TypeError(
+            f"lengths are {found.dtype}: give whole numbers of steps (torch.int64), none missing"
+        )
+    if tuple(found.shape) != (batch,):
+        raise ValueError(
+            f"lengths has shape {tuple(found.shape)}: expected ({batch},), one for each sequence"
+        )
+    if not torch.compiler.is_compiling():
+        low, high = int(found.min()), int(found.max())
+        if low < 1 or high > steps:
+            wrong = low if low < 1 else high
+            raise ValueError(
+                f"lengths contains {wrong}: each must be from 1 to {steps}, the number of steps; "
+                "leave empty sequences out of the batch"
+            )
+    return found
+
+
+def _check_contents(x: Tensor, input_size: int) -> None:
+    if x.shape[0] < 1 or x.shape[1] < 1:
+        raise ValueError(f"the input holds {x.shape[0]} steps of {x.shape[1]} sequences: give some")
+    if x.is_floating_point():
+        if x.shape[-1] != input_size:
+            raise ValueError(
+                f"the input has {x.shape[-1]} features and the layer input_size={input_size}: "
+                "check the last axis (and batch_first)"
+            )
+    elif not torch.compiler.is_compiling() and x.device.type == "cpu":
+        low, high = int(x.min()), int(x.max())
+        if low < 0 or high >= input_size:
+            raise ValueError(
+                f"the input holds symbol {low if low < 0 else high}: "
+                f"expected 0 to {input_size - 1} (input_size={input_size})"
+            )
+
+
+def _unpack(packed: PackedSequence, lengths, input_size: int) -> Sequences:
+    if lengths is not None:
+        raise ValueError("lengths given with a PackedSequence, which has its own: drop one")
+    sizes = packed.batch_sizes
+    if sizes.numel() < 1 or bool((sizes[1:] > sizes[:-1]).any()) or int(sizes.min()) < 1:
+        raise ValueError(
+            f"the PackedSequence's batch_sizes {sizes.tolist()} do not shrink step by step: pack "
+            "with torch.nn.utils.rnn.pack_padded_sequence(..., enforce_sorted=False)"
+        )
+    x, lengths = pad_packed_sequence(packed)
+    _check_contents(x, input_size)
+    return Sequences(x, lengths, True, False, packed)
+
+
+def _repack(output: Tensor, lengths: Tensor | None, like: PackedSequence) -> PackedSequence:
+    assert lengths is not None
+    if like.sorted_indices is not None:
+        output = output.index_select(1, like.sorted_indices)
+        lengths = lengths[like.sorted_indices.cpu()]
+    data = pack_padded_sequence(output, lengths).data
+    return PackedSequence(data, like.batch_sizes, like.sorted_indices, like.unsorted_indices)
+
+
+def _autocast(kind: str, tensor: Tensor) -> bool:
+    return torch.is_autocast_enabled(kind) and tensor.dtype != torch.float64

@@ -1,0 +1,106 @@
+"""Weights to and from torch.nn.GRU and torch.nn.LSTM, whose gates stand in the same order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from passnet.config.matrix import Dense
+
+
+def torch_suffix(layer: int, reverse: int) -> str:
+    """How torch.nn names the parameters of one layer and direction."""
+    return f"_l{layer}{'_reverse' if reverse else ''}"
+
+
+def rename_torch_weights(module, state_dict, prefix, *_) -> None:
+    """Let `load_state_dict` take torch.nn's names wherever the layer is dense."""
+    if f"{prefix}weight_ih_l0" not in state_dict:
+        return
+    if not isinstance(module.matrix, Dense):
+        raise ValueError(
+            f"these are weights of a dense torch.nn layer and this one has {module.matrix!r}: "
+            f"use {type(module).__name__}.from_torch for a dense layer first"
+        )
+    for index in range(len(module.cells)):
+        suffix = torch_suffix(*divmod(index, module.directions))
+        taken = {
+            name: state_dict.pop(f"{prefix}{name}{suffix}", None)
+            for name in ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        }
+        for name, tensor in from_torch_cell(module.cells[index], taken).items():
+            state_dict[f"{prefix}cells.{index}.{name}"] = tensor
+
+
+def from_torch_cell(cell, taken: dict[str, Tensor | None]) -> dict[str, Tensor]:
+    """A cell's own parameters from the four tensors torch.nn has for it."""
+    gates = len(cell.gate_names)
+    found = {}
+    if taken["weight_ih"] is not None:
+        found["input_weight"] = taken["weight_ih"].unflatten(0, (gates, -1))
+    if taken["weight_hh"] is not None:
+        found["recurrent.weight"] = taken["weight_hh"].unflatten(0, (gates, -1))
+    if taken["bias_ih"] is None or taken["bias_hh"] is None:
+        return found
+    outer = taken["bias_ih"].unflatten(0, (gates, -1))
+    inner = taken["bias_hh"].unflatten(0, (gates, -1))
+    if getattr(cell, "inner_bias", None) is None:
+        found["bias"] = outer + inner
+    else:
+        # Only the candidate's second bias is not redundant: it sits behind the reset gate.
+        found["bias"] = torch.cat((outer[:2] + inner[:2], outer[2:]))
+        found["inner_bias"] = inner[2]
+    return found
+
+
+@torch.no_grad()
+def to_torch_cell(cell) -> dict[str, Tensor]:
+    """The four tensors of torch.nn from a cell, its matrices written out."""
+    matrices = [cell.recurrent.gate(g).dense() for g in range(cell.recurrent.gates)]
+    found = {
+        "weight_ih": cell.input_matrix().flatten(0, 1),
+        "weight_hh": torch.cat(matrices),
+    }
+    if cell.bias is not None:
+        inner = torch.zeros_like(cell.bias)
+        if getattr(cell, "inner_bias", None) is not None:
+            inner[2] = cell.inner_bias
+        found |= {"bias_ih": cell.bias.flatten(), "bias_hh": inner.flatten()}
+    return found
+
+
+@torch.no_grad()
+def copy_to_torch(layer, target: nn.RNNBase) -> None:
+    """Fill a torch.nn layer with what `layer` computes with."""
+    for index, cell in enumerate(layer.cells):
+        suffix = torch_suffix(*divmod(index, layer.directions))
+        for name, tensor in to_torch_cell(cell).items():
+            getattr(target, name + suffix).copy_(tensor)
+
+
+def torch_arguments(layer) -> dict[str, Any]:
+    """The constructor arguments that our layers and torch.nn's share."""
+    weight = layer.weight_ih_l0 if isinstance(layer, nn.RNNBase) else layer.cells[0].input_weight
+    names = (
+        "input_size",
+        "hidden_size",
+        "num_layers",
+        "bias",
+        "batch_first",
+        "dropout",
+        "bidirectional",
+    )
+    shared = {name: getattr(layer, name) for name in names}
+    return shared | {"device": weight.device, "dtype": weight.dtype}
+
+
+def refuse_projection(proj_size: int) -> None:
+    """torch.nn.LSTM's projection is a tied low-rank LSTM that also shows less of its state."""
+    if proj_size:
+        raise ValueError(
+            f"proj_size={proj_size} is not taken: LSTM(..., matrix=LowRank(rank={proj_size}, "
+            "tied=True)) has the same recurrence and returns the whole state; project its output "
+            "with a torch.nn.Linear if you want it small"
+        )

@@ -1,0 +1,39 @@
+"""An unconstrained n x n matrix for each gate."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import nn
+
+from passnet.config.matrix import Dense
+from passnet.equations import STRUCTURES
+from passnet.matrices.initialisation import fill_matrix
+from passnet.matrices.structured import StructuredMatrix
+
+
+@final
+class DenseMatrix(StructuredMatrix):
+    """`weight` [gates, n, n]."""
+
+    weight: nn.Parameter
+    structure = STRUCTURES["dense"]
+    normalised = ("weight",)
+
+    def __init__(
+        self, spec: Dense, size: int, gates: int, *, weight_norm=False, device=None, dtype=None
+    ) -> None:
+        super().__init__(size, gates, weight_norm=weight_norm)
+        self.add_factor("weight", gates, size, size, device=device, dtype=dtype)
+
+    @property
+    def spec(self) -> Dense:
+        return Dense()
+
+    def reset_parameters(
+        self, init: str, *, keep: float = 1.0, generator: torch.Generator | None = None
+    ) -> None:
+        scheme = "balanced" if init == "quasi-orthogonal" else init
+        fill_matrix(self.weight, scheme, units=self.size, generator=generator)
+        self.reset_scales()

@@ -1,0 +1,81 @@
+"""W = L R, and the same plus a diagonal: the two parametrisations of the paper."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from jaxtyping import Float
+from torch import Tensor, nn
+
+from passnet.config.matrix import LowRank, LowRankPlusDiagonal
+from passnet.equations import STRUCTURES
+from passnet.equations.structure import expand, project
+from passnet.matrices.initialisation import fill_diagonal, fill_matrix, fill_quasi_orthogonal
+from passnet.matrices.structured import StructuredMatrix
+
+
+@final
+class LowRankMatrix(StructuredMatrix):
+    """`expand` L [gates, n, rank], `project` R [gates or 1, rank, n], maybe `diagonal` [gates, n].
+
+    One class for both, since the diagonal is one more factor and nothing else; its two halves can
+    be called by themselves, for what a Highway layer puts between them.
+    """
+
+    expand: nn.Parameter
+    project: nn.Parameter
+    diagonal: nn.Parameter | None
+    normalised = ("expand",)
+    normalised_to_one = ("project",)
+
+    def __init__(
+        self,
+        spec: LowRank | LowRankPlusDiagonal,
+        size: int,
+        gates: int,
+        *,
+        weight_norm: bool = False,
+        device=None,
+        dtype=None,
+    ) -> None:
+        super().__init__(size, gates, weight_norm=weight_norm)
+        self._spec = spec
+        place = {"device": device, "dtype": dtype}
+        self.add_factor("expand", gates, size, spec.rank, **place)
+        self.add_factor("project", 1 if spec.tied else gates, spec.rank, size, **place)
+        if isinstance(spec, LowRankPlusDiagonal):
+            self.structure = STRUCTURES["low_rank_plus_diagonal"]
+            self.add_factor("diagonal", gates, size, **place)
+        else:
+            self.structure = STRUCTURES["low_rank"]
+            self.diagonal = None
+
+    @property
+    def spec(self) -> LowRank | LowRankPlusDiagonal:
+        return self._spec
+
+    def reset_parameters(
+        self, init: str, *, keep: float = 1.0, generator: torch.Generator | None = None
+    ) -> None:
+        if init == "quasi-orthogonal":
+            fill_quasi_orthogonal(
+                self.expand, self.project, self.diagonal, keep=keep, generator=generator
+            )
+        else:
+            fill_matrix(self.expand, init, units=self.size, generator=generator)
+            fill_matrix(self.project, init, units=self.size, generator=generator)
+            if self.diagonal is not None:
+                fill_diagonal(self.diagonal, init, units=self.size, generator=generator)
+        self.reset_scales()
+
+    def projected(self, x: Float[Tensor, "gates N n"]) -> Float[Tensor, "gates N d"]:
+        """R x, the first half."""
+        return project(x, self.factor("project"))
+
+    def expanded(
+        self, z: Float[Tensor, "gates N d"], x: Float[Tensor, "gates N n"]
+    ) -> Float[Tensor, "gates N n"]:
+        """L z + D x, the second half, for a z that need not be R x any more."""
+        out = expand(z, self.factor("expand"))
+        return out if self.diagonal is None else out + x * self.diagonal.unsqueeze(1)

@@ -1,0 +1,32 @@
+"""The GRU over time."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from passnet.ops.backend import Backend, choose
+from passnet.ops.gru_scan.call import GruScan
+from passnet.ops.gru_scan.gradient import EagerGru, weight_gradients
+from passnet.ops.gru_scan.reference import gru_reference
+from passnet.ops.scan import ScanOp
+
+__all__ = ["GruScan", "gru_backends", "gru_scan"]
+
+_op = ScanOp(
+    "gru_scan",
+    GruScan,
+    reference=gru_reference,
+    weight_gradients=weight_gradients,
+    engines=(EagerGru(),),
+)
+
+
+def gru_backends() -> tuple[Backend[GruScan], ...]:
+    """All ways to run a GRU scan, fastest first."""
+    return _op.backends()
+
+
+def gru_scan(call: GruScan, *, backend: str = "auto") -> Float[Tensor, "T B n"]:
+    """Every state of the scan."""
+    return choose(gru_backends(), backend, call).run(call)[0]

@@ -1,0 +1,35 @@
+"""The LSTM over time."""
+
+from __future__ import annotations
+
+from jaxtyping import Float
+from torch import Tensor
+
+from passnet.ops.backend import Backend, choose
+from passnet.ops.lstm_scan.call import LstmScan
+from passnet.ops.lstm_scan.gradient import EagerLstm, weight_gradients
+from passnet.ops.lstm_scan.reference import lstm_reference
+from passnet.ops.scan import ScanOp
+
+__all__ = ["LstmScan", "lstm_backends", "lstm_scan"]
+
+_op = ScanOp(
+    "lstm_scan",
+    LstmScan,
+    reference=lstm_reference,
+    weight_gradients=weight_gradients,
+    engines=(EagerLstm(),),
+)
+
+
+def lstm_backends() -> tuple[Backend[LstmScan], ...]:
+    """All ways to run an LSTM scan, fastest first."""
+    return _op.backends()
+
+
+def lstm_scan(
+    call: LstmScan, *, backend: str = "auto"
+) -> tuple[Float[Tensor, "T B n"], Float[Tensor, "T B n"]]:
+    """Every hidden state and every cell of the scan."""
+    hidden, cells = choose(lstm_backends(), backend, call).run(call)
+    return hidden, cells

@@ -1,0 +1,50 @@
+"""What one LSTM scan is asked to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from jaxtyping import Float
+from torch import Tensor
+
+from passnet.ops.maps import GateMaps
+from passnet.ops.scan import ScanCall
+
+
+@dataclass(frozen=True)
+class LstmScan(ScanCall):
+    """T steps, B sequences, n units; gates transform, carry, candidate and output.
+
+    `masks` multiply the hidden state that enters each gate's matrix; `hold` and `hold_cell` are
+    the fractions of the old hidden state and cell kept at each step (lengths, zoneout).
+    """
+
+    drive: Float[Tensor, "4 T B n"]
+    initial: Float[Tensor, "B n"]
+    initial_cell: Float[Tensor, "B n"]
+    factors: tuple[Tensor, ...]
+    structure: str
+    masks: Float[Tensor, "#4 B n"] | None = None
+    hold: Float[Tensor, "T B #n"] | None = None
+    hold_cell: Float[Tensor, "T B #n"] | None = None
+
+    @property
+    def maps(self) -> GateMaps:
+        return GateMaps(self.structure, self.factors, self.masks)
+
+    def outputs_like(self) -> list[Tensor]:
+        return [self.drive.new_empty(self.drive.shape[1:]) for _ in ("hidden", "cells")]
+
+    def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:
+        live = [self.drive, self.initial, self.initial_cell, *self.factors]
+        named = {"masks": self.masks, "hold": self.hold, "hold_cell": self.hold_cell}
+        given = {name: tensor for name, tensor in named.items() if tensor is not None}
+        return live, list(given.values()), " ".join((self.structure, *given))
+
+    @classmethod
+    def unflatten(cls, live: Sequence[Tensor], fixed: Sequence[Tensor], layout: str) -> LstmScan:
+        structure, *given = layout.split()
+        drive, initial, initial_cell, *factors = live
+        constants = dict(zip(given, fixed, strict=True))
+        return cls(drive, initial, initial_cell, tuple(factors), structure, **constants)

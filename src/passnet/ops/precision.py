@@ -1,0 +1,18 @@
+"""Which dtype a scan keeps its running state in, and how it meets autocast."""
+
+from __future__ import annotations
+
+import torch
+
+
+def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
+    """float32 for the half types, otherwise the dtype itself.
+
+    A carry gate near 1 adds less to the state per step than half precision can resolve.
+    """
+    return torch.promote_types(dtype, torch.float32)
+
+
+def no_autocast(device: torch.device) -> torch.autocast:
+    """A scan's inputs are already of one dtype: autocast has nothing left to decide inside it."""
+    return torch.autocast(device.type, enabled=False)

@@ -1,0 +1,71 @@
+"""What every scan op shares under PyTorch's transforms: second derivatives and vmap."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+from torch import Tensor
+
+Found = list[Tensor | None]
+
+
+def second_order(
+    scan: Callable[..., Sequence[Tensor]],
+    inputs: Sequence[Tensor],
+    grad_outputs: Sequence[Tensor],
+    grads: Sequence[Tensor | None],
+) -> tuple[Found, Found]:
+    """The derivative of a scan's gradient: (with respect to grad_outputs, to inputs).
+
+    `grads` holds what flows into each gradient. The plain loop runs again and is differentiated
+    twice by autograd, so this is right by construction, and differentiable once more.
+    """
+    further = torch.is_grad_enabled()
+    with torch.enable_grad():
+        grad_outputs = [_differentiable(grad) for grad in grad_outputs]
+        inputs = [_differentiable(tensor) for tensor in inputs]
+        first = torch.autograd.grad(
+            scan(*inputs), inputs, grad_outputs, create_graph=True, materialize_grads=True
+        )
+        pairs = [
+            (value, grad)
+            for value, grad in zip(first, grads, strict=True)
+            if grad is not None and value.requires_grad
+        ]
+        if not pairs:
+            return [None] * len(grad_outputs), [None] * len(inputs)
+        found = torch.autograd.grad(
+            [value for value, _ in pairs],
+            [*grad_outputs, *inputs],
+            [grad for _, grad in pairs],
+            create_graph=further,
+            allow_unused=True,
+        )
+    return list(found[: len(grad_outputs)]), list(found[len(grad_outputs) :])
+
+
+def _differentiable(tensor: Tensor) -> Tensor:
+    # A view of its own: what flows in from outside may depend on the inputs (a loss that is not
+    # linear), and that path is the caller's to follow, not part of this derivative.
+    return tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
+
+
+def loop_over_batch(op) -> None:
+    """Teach `op` vmap by running its examples one after another."""
+
+    def vmapped(info, in_dims, *args):
+        def example(arg, dim, index):
+            if isinstance(arg, list | tuple):
+                dims = dim if isinstance(dim, list | tuple) else [dim] * len(arg)
+                return [example(a, d, index) for a, d in zip(arg, dims, strict=True)]
+            return arg if dim is None else arg.select(dim, index)
+
+        results = [
+            op(*(example(arg, dim, index) for arg, dim in zip(args, in_dims, strict=True)))
+            for index in range(info.batch_size)
+        ]
+        stacked = [torch.stack(column) for column in zip(*results, strict=True)]
+        return stacked, [0] * len(stacked)
+
+    op.register_vmap(vmapped)

@@ -1,0 +1,149 @@
+"""Character language model of lines: every line begins anew, as in the paper's GRU runs."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Literal, final
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from passnet.tasks.character import Character
+from passnet.tasks.corpus import TextSource, Unk
+from passnet.tasks.data import DataError
+from passnet.tasks.order import Order, Visits, in_order, pass_count
+from passnet.tasks.task import (
+    Batch,
+    Metric,
+    Shard,
+    Split,
+    Totals,
+    check_index,
+    check_split,
+    share,
+)
+
+
+@final
+class CharacterSentences(Character):
+    """One sequence a line, each from the initial state, padded to the longest of its batch.
+
+    Training takes the lines in file order, leaves out those of more than `longest` characters, and
+    minimises the mean over sentences of each sentence's mean cost, as the paper's GRUs did, or with
+    average="character" the mean over characters. Evaluation leaves out nothing.
+    """
+
+    name = "character_sentences"
+    metric = selection = Metric("perplexity_macro", lower_is_better=True)
+
+    def __init__(
+        self,
+        *,
+        source: TextSource = "ptb",
+        path: str | Path | None = None,
+        data_dir: str | None = None,
+        unk: Unk = "spelled",
+        longest: int | None = 500,
+        order: Order = "file",
+        average: Literal["sentence", "character"] = "sentence",
+        check: bool = True,
+    ) -> None:
+        if average not in ("sentence", "character"):
+            raise ValueError(f"average={average!r}: expected 'sentence' or 'character'")
+        super().__init__(
+            source=source, path=path, data_dir=data_dir, unk=unk, check=check, longest=longest
+        )
+        self.average = average
+        self.longest = longest
+        self._visits = Visits(order, keep_partial=True)
+        for split, sizes in self._sizes.items():
+            self._store[f"{split}_sizes"] = torch.from_numpy(sizes)
+            self._store[f"{split}_starts"] = torch.from_numpy(np.cumsum(sizes) - sizes)
+
+    def _kept(self, split: str, lines: tuple[str, ...], longest: int | None) -> list[str]:
+        limit = longest if split == "train" and longest is not None else math.inf
+        kept = [line for line in lines if 0 < len(line) <= limit]
+        if not kept:
+            raise DataError(
+                f"no line of the {split} split of {self.origin} has 1 to {limit} characters: "
+                "raise `longest`, or read the text as a stream"
+            )
+        return kept
+
+    def batch_count(self, split: Split, *, batch_size: int) -> int:
+        check_split(split)
+        if split == "train":
+            return self._visits.count(len(self._sizes[split]), batch_size)
+        return self._pass_count(split, batch_size=batch_size)
+
+    def batch(
+        self,
+        split: Split,
+        index: int,
+        *,
+        batch_size: int,
+        seed: int = 0,
+        shard: Shard | None = None,
+    ) -> Batch:
+        check_index(index, self.batch_count(split, batch_size=batch_size), split)
+        if split != "train":
+            return self._pass_batch(split, index, batch_size=batch_size, shard=shard)
+        # Rows are picked on the CPU, which must know the longest of them to shape the batch.
+        rows = self._visits.rows(
+            index,
+            size=len(self._sizes[split]),
+            batch_size=batch_size,
+            seed=seed,
+            device=torch.device("cpu"),
+        )
+        return self._gather(split, rows, shard)
+
+    def _pass_count(self, split: Split, *, batch_size: int) -> int:
+        return pass_count(len(self._sizes[split]), batch_size)
+
+    def _pass_batch(
+        self, split: Split, index: int, *, batch_size: int, shard: Shard | None
+    ) -> Batch:
+        size = len(self._sizes[split])
+        rows = in_order(index, size=size, batch_size=batch_size, device=torch.device("cpu"))
+        return self._gather(split, rows, shard)
+
+    def _gather(self, split: Split, rows: Tensor, shard: Shard | None) -> Batch:
+        sizes = self._sizes[split][rows.numpy()]
+        mine, none, world = share(rows, shard)
+        mine = mine.to(self.device)
+        lengths = self._store[f"{split}_sizes"][mine]
+        step = torch.arange(int(sizes.max()), device=self.device).unsqueeze(1)
+        inside = step < lengths
+        place = self._store[f"{split}_starts"][mine] + step * inside
+        text = self._store[split]
+        counted = len(rows) if self.average == "sentence" else int(sizes.sum())
+        mask = inside.to(torch.float32)
+        return Batch(
+            inputs=text[place].long() * inside,
+            targets=text[place + 1].long() * inside,
+            lengths=lengths,
+            mask=mask if none is None else mask * none.to(self.device),
+            denominator=counted / world,
+        )
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        costs = self._costs(outputs, batch)
+        if self.average == "sentence":
+            assert batch.lengths is not None
+            costs = costs / batch.lengths
+        return costs.sum() / batch.denominator
+
+    def _sentence_sums(self, costs: Tensor, counts: Tensor, batch: Batch) -> dict[str, Tensor]:
+        sizes = counts.sum(0)
+        means = costs.sum(0) / sizes.clamp(min=1)
+        return {"sentence_means": means.sum(), "sentences": (sizes > 0).double().sum()}
+
+    def _sentence_mean(self, totals: Totals) -> float:
+        return (totals.sums["sentence_means"] / totals.sums["sentences"]).item()
+
+    def record(self) -> dict[str, object]:
+        own = {"longest": self.longest, "order": self._visits.order, "average": self.average}
+        return super().record() | own

@@ -1,0 +1,87 @@
+"""Permutation-invariant MNIST for feed-forward networks: all pixels at once."""
+
+from __future__ import annotations
+
+from typing import Literal, final
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.nn import functional
+
+from passnet.tasks.digit_task import DigitTask
+from passnet.tasks.digits import Source
+from passnet.tasks.labels import class_totals, finish_classes
+from passnet.tasks.order import Order
+from passnet.tasks.task import Batch, Metric, Split, Totals, widened
+
+
+@final
+class FlatMNIST(DigitTask):
+    """784 grey values in [0, 1] and one of ten digits, under the squared hinge loss.
+
+    The loss sums max(0, 1 - t y)**2 over the classes, t = 1 for the digit and -1 for the others.
+    l2: weight of the penalty on the output matrix, or None; `l2_of` is the "square" of its norm, as
+        the paper says, or the "norm", as the author's script has it.
+    """
+
+    name = "flat_mnist"
+    readout = "flat"
+    metric = selection = Metric("error_percent", lower_is_better=True)
+
+    def __init__(
+        self,
+        *,
+        source: Source = "mnist",
+        pool: int = 1,
+        l2: float | None = 1e-3,
+        l2_of: Literal["square", "norm"] = "square",
+        order: Order = "shuffled",
+        data_dir: str | None = None,
+        check: bool = True,
+        sizes: tuple[int, int, int] = (6000, 1000, 1000),
+    ) -> None:
+        super().__init__(
+            source=source, pool=pool, order=order, data_dir=data_dir, check=check, sizes=sizes
+        )
+        if l2_of not in ("square", "norm"):
+            raise ValueError(f"l2_of={l2_of!r}: expected 'square' or 'norm'")
+        self.input_size = self.pixels
+        self.l2 = l2
+        self.l2_of: Literal["square", "norm"] = l2_of
+
+    def _inputs(self, images: Tensor) -> Tensor:
+        return images.to(torch.float32) / 255
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        costs = squared_hinge(widened(outputs), batch.targets)
+        return (costs if batch.mask is None else costs * batch.mask).sum() / batch.denominator
+
+    def penalty(self, output_weight: Tensor) -> Tensor | None:
+        if self.l2 is None:
+            return None
+        square = output_weight.square().sum()
+        return self.l2 * (square if self.l2_of == "square" else square.sqrt())
+
+    @torch.no_grad()
+    def totals(self, outputs: Tensor, batch: Batch) -> Totals:
+        hinge = squared_hinge(widened(outputs), batch.targets)
+        return class_totals(outputs, batch, costs={"hinge": hinge.double()})
+
+    def finish(self, totals: Totals) -> dict[str, float]:
+        return finish_classes(totals, names={"hinge": "squared_hinge"})
+
+    def chance(self, split: Split = "test") -> dict[str, float]:
+        scores = super().chance(split)
+        return {name: scores[name] for name in ("accuracy", "error_percent")}
+
+    def record(self) -> dict[str, object]:
+        return super().record() | {"l2": self.l2, "l2_of": self.l2_of}
+
+
+def squared_hinge(
+    outputs: Float[Tensor, "B classes"], targets: Int[Tensor, " B"]
+) -> Float[Tensor, " B"]:
+    """The squared hinge loss, summed over the classes."""
+    signs = functional.one_hot(targets, outputs.shape[-1]).to(outputs.dtype) * 2 - 1
+    return (1 - signs * outputs).clamp(min=0).square().sum(-1)

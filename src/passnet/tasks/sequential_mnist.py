@@ -1,0 +1,74 @@
+"""Sequential MNIST: a digit shown one pixel a step, in reading order or permuted."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from passnet.tasks.digit_task import DigitTask
+from passnet.tasks.digits import Source
+from passnet.tasks.labels import class_totals, finish_classes
+from passnet.tasks.order import Order
+from passnet.tasks.permutations import Permutation, digest, pixels
+from passnet.tasks.task import Batch, Metric, Totals, widened
+
+
+@final
+class SequentialMNIST(DigitTask):
+    """One grey value in [0, 1] a step, one of ten digits after the last.
+
+    permutation: None for reading order, "author" or "common" (see `permutations`).
+    """
+
+    name = "sequential_mnist"
+    input_size = 1
+    readout = "last"
+    metric = Metric("accuracy", lower_is_better=False)
+    selection = Metric("cross_entropy_nats", lower_is_better=True)
+
+    def __init__(
+        self,
+        *,
+        permutation: Permutation | None = None,
+        source: Source = "mnist",
+        pool: int = 1,
+        order: Order = "shuffled",
+        data_dir: str | None = None,
+        check: bool = True,
+        sizes: tuple[int, int, int] = (6000, 1000, 1000),
+    ) -> None:
+        super().__init__(
+            source=source, pool=pool, order=order, data_dir=data_dir, check=check, sizes=sizes
+        )
+        self.steps = self.pixels
+        self.permutation: Permutation | None = permutation
+        self._places = None if permutation is None else pixels(permutation, self.steps)
+
+    def _prepared(self, images: Tensor) -> Tensor:
+        return images if self._places is None else images[:, self._places].contiguous()
+
+    def _inputs(self, images: Tensor) -> Tensor:
+        return (images.t().to(torch.float32) / 255).unsqueeze(-1).contiguous()
+
+    def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        nats = functional.cross_entropy(widened(outputs), batch.targets, reduction="none")
+        return (nats if batch.mask is None else nats * batch.mask).sum() / batch.denominator
+
+    @torch.no_grad()
+    def totals(self, outputs: Tensor, batch: Batch) -> Totals:
+        nats = functional.cross_entropy(widened(outputs), batch.targets, reduction="none")
+        return class_totals(outputs, batch, costs={"nats": nats.double()})
+
+    def finish(self, totals: Totals) -> dict[str, float]:
+        return finish_classes(totals, names={"nats": "cross_entropy_nats"})
+
+    def record(self) -> dict[str, object]:
+        return super().record() | {
+            "steps": self.steps,
+            "permutation": self.permutation,
+            "permutation_pixels": self._places,
+            "permutation_sha256": None if self._places is None else digest(self._places),
+        }

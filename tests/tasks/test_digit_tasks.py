@@ -1,0 +1,189 @@
+"""MNIST in both forms: loader, splits, permutations, loss, and the synthetic stand-in."""
+
+from __future__ import annotations
+
+import gzip
+import math
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from passnet.tasks import DataError, FlatMNIST, SequentialMNIST
+from passnet.tasks.digits import Digits, load, synthetic
+from passnet.tasks.flat_mnist import squared_hinge
+from passnet.tasks.idx import parse_idx
+from passnet.tasks.labels import prior_scores
+from passnet.tasks.permutations import digest, pixels
+
+Write = Callable[[np.ndarray], bytes]
+CUBE = np.zeros((2, 3, 4))
+
+
+def test_idx_is_read_as_written(idx_bytes: Write) -> None:
+    array = np.arange(24).reshape(2, 3, 4)
+    assert parse_idx(idx_bytes(array), name="x", rank=3).tolist() == array.tolist()
+    assert parse_idx(idx_bytes(np.arange(5)), name="x", rank=1).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (lambda write: b"", "begins with nothing"),
+        (lambda write: b"<html>", "begins with 3c68746d instead of 00000803"),
+        (lambda write: write(np.arange(5)), "instead of 00000803"),
+        (lambda write: bytes((0, 0, 8, 3, 0, 0)), "ends inside its header"),
+        (lambda write: write(CUBE)[:-1], "23 bytes of data but its header says 2 x 3 x 4 = 24"),
+        (lambda write: write(CUBE) + b"x", "truncated or damaged"),
+    ],
+)
+def test_a_bad_idx_file_is_named(
+    content: Callable[[Write], bytes], words: str, idx_bytes: Write
+) -> None:
+    with pytest.raises(DataError, match=words):
+        parse_idx(content(idx_bytes), name="some-file", rank=3)
+
+
+def test_tiny_mnist_is_split_and_ordered(tiny_mnist: Path) -> None:
+    splits = load("mnist", data_dir=str(tiny_mnist), check=False)
+    assert [len(splits[name].labels) for name in ("train", "valid", "test")] == [25, 5, 8]
+    assert splits["valid"].labels.tolist() == [5, 6, 7, 8, 9]
+    raw = gzip.decompress((tiny_mnist / "mnist" / "train-images-idx3-ubyte.gz").read_bytes())
+    last = np.frombuffer(raw[-784:], np.uint8).reshape(28, 28)
+    assert splits["valid"].images[-1].tolist() == last.tolist()
+
+
+def test_the_digest_is_checked_on_loading(tiny_mnist: Path) -> None:
+    with pytest.raises(DataError, match=r"train-images-idx3-ubyte.gz .*truncated"):
+        load("mnist", data_dir=str(tiny_mnist))
+
+
+def test_files_that_do_not_belong_together(tiny_mnist: Path, idx_bytes: Write) -> None:
+    path = tiny_mnist / "mnist" / "train-labels-idx1-ubyte"
+    path.write_bytes(idx_bytes(np.arange(7)))
+    with pytest.raises(DataError, match=r"30 images but .* holds 7 labels"):
+        load("mnist", data_dir=str(tiny_mnist), check=False)
+    path.write_bytes(idx_bytes(np.full(30, 11)))
+    with pytest.raises(DataError, match="labelled 0 to 9"):
+        load("mnist", data_dir=str(tiny_mnist), check=False)
+
+
+def test_a_sequence_is_the_image_pixel_by_pixel(tiny_mnist: Path) -> None:
+    splits = load("mnist", data_dir=str(tiny_mnist), check=False)
+    image = splits["test"].images[5].flatten() / 255
+    data = {"data_dir": str(tiny_mnist), "check": False}
+    plain = SequentialMNIST(**data).batch("test", 0, batch_size=8)
+    assert plain.inputs.shape == (784, 8, 1)
+    assert torch.equal(plain.inputs[:, 5, 0], image)
+    assert plain.targets.tolist() == list(range(8))
+    permuted = SequentialMNIST(permutation="common", **data)
+    order = np.random.RandomState(92916).permutation(784)
+    batch = permuted.batch("test", 0, batch_size=8)
+    assert torch.equal(batch.inputs[:, 5, 0], image[torch.from_numpy(order)])
+    assert permuted.record()["permutation_pixels"] == order.tolist()
+    flat = FlatMNIST(**data).batch("test", 0, batch_size=8)
+    assert torch.equal(flat.inputs[5], image)
+
+
+def test_the_authors_chain() -> None:
+    """Seed once, shuffle the training order, shuffle the validation order, then permute."""
+    stream = np.random.RandomState(1234)
+    for size in (50_000, 10_000):
+        order = list(range(size))
+        stream.shuffle(order)
+    assert pixels("author") == stream.permutation(784).tolist()
+
+
+def test_permutations_are_what_they_always_were() -> None:
+    assert pixels("author")[:8] == [538, 505, 546, 510, 734, 548, 542, 590]
+    assert pixels("common")[:8] == [319, 576, 323, 107, 355, 716, 197, 20]
+    for name in ("author", "common"):
+        assert sorted(pixels(name)) == list(range(784))
+    assert digest([2, 0, 1]).startswith("cea67d8b58d72bb9387778326578aa3e")
+    with pytest.raises(ValueError, match="'author', 'common' or None"):
+        pixels("bit reversal")
+
+
+def test_pooling_averages_squares() -> None:
+    image = torch.tensor([[0, 4, 10, 10], [8, 4, 10, 10], [1, 1, 0, 0], [1, 1, 0, 200]])
+    digits = Digits(image.to(torch.uint8).unsqueeze(0), torch.tensor([3]))
+    assert digits.pooled(2).images.tolist() == [[[4, 10], [1, 50]]]
+    assert digits.pooled(1) is digits
+    with pytest.raises(ValueError, match="divisor of 4"):
+        digits.pooled(3)
+
+
+def test_squared_hinge_by_hand() -> None:
+    outputs = torch.tensor([[2.0, -3.0, 0.5], [0.0, 0.0, 0.0]])
+    # Class 0: right by more than 1; class 1: wrong side by none; class 2: 1 + 0.5 too high.
+    assert squared_hinge(outputs, torch.tensor([0, 2])).tolist() == [2.25, 3.0]
+    task = FlatMNIST(source="synthetic", sizes=(4, 2, 2))
+    batch = task.batch("test", 0, batch_size=2)
+    assert task.loss(torch.zeros(2, 10), batch) == 10
+    scores = task.finish(task.totals(torch.eye(10)[batch.targets] * 2 - 1, batch))
+    assert scores == {"accuracy": 1.0, "error_percent": 0.0, "squared_hinge": 0.0}
+
+
+def test_penalty_on_the_output_matrix() -> None:
+    weight = torch.tensor([[3.0, 0.0], [0.0, 4.0]], requires_grad=True)
+    penalty = FlatMNIST(source="synthetic").penalty(weight)
+    torch.testing.assert_close(penalty, torch.tensor(0.025))
+    assert torch.autograd.grad(penalty, weight)[0][1, 1] == pytest.approx(8e-3)
+    norm = FlatMNIST(source="synthetic", l2=1e-5, l2_of="norm").penalty(weight)
+    torch.testing.assert_close(norm, torch.tensor(5e-5))
+    assert FlatMNIST(source="synthetic", l2=None).penalty(weight) is None
+    assert SequentialMNIST(source="synthetic").penalty(weight) is None
+
+
+def test_chance_is_the_score_of_the_training_frequencies() -> None:
+    scores = prior_scores(torch.tensor([1, 1, 1, 0]), torch.tensor([1, 0]))
+    assert scores["accuracy"] == 0.5 and scores["error_percent"] == 50
+    assert scores["cross_entropy_nats"] == pytest.approx(-(math.log(0.75) + math.log(0.25)) / 2)
+    task = SequentialMNIST(source="synthetic", pool=14, sizes=(300, 20, 200))
+    batch = task.batch("test", 0, batch_size=200)
+    shares = torch.bincount(task.batch("train", 0, batch_size=300).targets, minlength=10) / 300
+    totals = task.totals(shares.log().expand(200, 10), batch)
+    assert task.finish(totals) == pytest.approx(task.chance("test"), rel=1e-5)
+
+
+def test_synthetic_digits() -> None:
+    digits = synthetic("train", 3000)
+    assert digits.images.shape == (3000, 28, 28) and digits.images.dtype == torch.uint8
+    assert torch.equal(synthetic("train", 40).images, digits.images[:40])
+    assert not torch.equal(synthetic("test", 40).images, digits.images[:40])
+    counts = torch.bincount(digits.labels, minlength=10)
+    assert len(counts) == 10 and ((counts - 300.0) ** 2 / 300).sum() < 28
+    # The nearest mean image names most digits: the classes are different, and not all alike.
+    images = digits.images.flatten(1).float()
+    means = torch.stack([images[:2000][digits.labels[:2000] == d].mean(0) for d in range(10)])
+    named = torch.cdist(images[2000:], means).argmin(1)
+    right = (named == digits.labels[2000:]).float().mean()
+    assert 0.5 < right < 0.999
+
+
+def test_synthetic_pixels_are_what_they_always_were() -> None:
+    digits = synthetic("train", 20)
+    assert digits.labels[:8].tolist() == [3, 4, 7, 9, 4, 5, 6, 1]
+    assert int(digits.images.long().sum()) == 536_459
+
+
+def test_missing_data_say_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("PASSNET_DATA", raising=False)
+    task = SequentialMNIST()
+    assert task.record()["task"] == "sequential_mnist"
+    with pytest.raises(DataError, match="passnet data fetch mnist"):
+        task.batch("train", 0, batch_size=2)
+
+
+def test_arguments_are_checked() -> None:
+    with pytest.raises(ValueError, match="divisor of 28"):
+        SequentialMNIST(pool=3)
+    with pytest.raises(ValueError, match="'mnist' or 'synthetic'"):
+        FlatMNIST(source="fashion")
+    with pytest.raises(ValueError, match="at least 1"):
+        FlatMNIST(sizes=(10, 0, 10))
+    with pytest.raises(ValueError, match="'square' or 'norm'"):
+        FlatMNIST(l2_of="cube")
