@@ -16,7 +16,7 @@ $(BIN)/.installed: pyproject.toml constraints.txt $(wildcard setup.py)
 	@touch $@
 
 demo: $(BIN)/.installed
-	$(BIN)/python examples/remember.py
+	$(BIN)/passnet train quick/copy --out runs/demo
 
 lint: $(BIN)/.installed
 	$(BIN)/ruff check .

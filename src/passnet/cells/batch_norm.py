@@ -34,6 +34,8 @@ class BatchNorm(nn.Module):
         self.shift = nn.Parameter(torch.zeros(*shape, **place)) if shift else None
 
     def forward(self, x: Float[Tensor, "*stack N features"]) -> Tensor:
+        # Statistics are kept in their own dtype, whatever autocast made of the product before.
+        x = x.to(self.running_mean.dtype)
         if self.training:
             deviation, mean = torch.std_mean(x, dim=-2, correction=0)
             with torch.no_grad():

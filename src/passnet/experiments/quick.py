@@ -32,6 +32,9 @@ PRESETS = (
         updates=2_000,
         evaluate_every=200,
         selection=Selection("cross_entropy_nats", "min"),
+        notes=(
+            "The paper's task is copy-500/lrd-gru-128-50: below 0.001 nats within 35 000 updates.",
+        ),
     ),
     Experiment(
         name="quick/addition",
@@ -44,6 +47,7 @@ PRESETS = (
         updates=1_000,
         evaluate_every=100,
         selection=Selection("mse_paper_distribution", "min"),
+        notes=("The paper's task is addition-750/lr-gru-128-24: 0.003 after 14 500 updates.",),
     ),
     Experiment(
         name="quick/sequential-digits",
@@ -60,6 +64,7 @@ PRESETS = (
         batch_size=50,
         epochs=12,
         selection=Selection("accuracy", "max"),
+        notes=("The paper's best is psmnist/lrd-gru-256-24: 94.7 % of real digits.",),
     ),
     Experiment(
         name="quick/highway-digits",
@@ -79,8 +84,9 @@ PRESETS = (
         optimiser=Adam(3e-3),
         schedule=Cosine(warmup=50),
         batch_size=100,
-        epochs=15,
+        epochs=6,
         selection=Selection("accuracy", "max"),
+        notes=("The paper's task is highway-mnist/lr-1024-256: 1.17 % errors on real digits.",),
     ),
     Experiment(
         name="quick/character-stream",
@@ -98,6 +104,9 @@ PRESETS = (
         updates=800,
         evaluate_every=100,
         selection=Selection("bits_per_character_micro", "min"),
+        notes=(
+            "The paper's task is char-lm/lrd-lstm-1740-300-dropout: perplexity 2.86, 1.52 bits.",
+        ),
     ),
     Experiment(
         name="quick/character-sentences",
@@ -117,5 +126,6 @@ PRESETS = (
         updates=500,
         evaluate_every=100,
         selection=Selection("perplexity_macro", "min"),
+        notes=("The paper's best is char-lm/lrd-gru-6985-64-tied-dropout: perplexity 2.76.",),
     ),
 )

@@ -28,3 +28,9 @@ def check_choice(name: str, given: str, choices: tuple[str, ...]) -> None:
     if given not in choices:
         known = " or ".join(repr(choice) for choice in choices)
         raise ValueError(f"{name}={given!r}: choose {known}")
+
+
+def check_row_norm(max_row_norm: float | None) -> None:
+    """Raise for a limit that no row could keep to."""
+    if max_row_norm is not None and not max_row_norm > 0:
+        raise ValueError(f"max_row_norm={max_row_norm!r}: give a positive number, or None")

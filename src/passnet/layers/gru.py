@@ -130,4 +130,8 @@ class GRU(RecurrentLayer):
         return next(iter(parts))
 
     def _refuses_torch(self) -> str | None:
-        return "reset='before'" if self.reset == "before" else super()._refuses_torch()
+        if self.reset == "before":
+            return "reset='before'"
+        if self.recurrent_bias and not self.bias:
+            return "recurrent_bias but no other biases"
+        return super()._refuses_torch()

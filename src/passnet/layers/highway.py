@@ -11,7 +11,12 @@ from torch import Tensor, nn
 from passnet.cells.highway import ACTIVATIONS, HighwayCell
 from passnet.config.initialisation import check_initialisation
 from passnet.config.matrix import Dense, MatrixSpec
-from passnet.layers.arguments import check_choice, check_probability, check_sizes
+from passnet.layers.arguments import (
+    check_choice,
+    check_probability,
+    check_row_norm,
+    check_sizes,
+)
 from passnet.matrices import GateMatrix
 
 
@@ -47,6 +52,7 @@ class Highway(nn.Module):
         check_sizes(size=size, num_layers=num_layers)
         check_choice("activation", activation, tuple(ACTIVATIONS))
         check_probability(dropout=dropout, dropout_bottleneck=dropout_bottleneck)
+        check_row_norm(max_row_norm)
         check_initialisation(init)
         self.size = size
         self.num_layers = num_layers
@@ -81,6 +87,13 @@ class Highway(nn.Module):
         if state.shape[-1:] != (self.size,):
             raise ValueError(
                 f"the input has shape {tuple(state.shape)}: its last axis must be {self.size}"
+            )
+        like = next(self.parameters())
+        mixed = state.dtype != like.dtype and not torch.is_autocast_enabled(like.device.type)
+        if mixed or state.device != like.device:
+            raise ValueError(
+                f"the input is {state.dtype} on {state.device} and the layer {like.dtype} on "
+                f"{like.device}: convert one with .to(...)"
             )
         rows = state.reshape(-1, self.size)
         for cell in self.cells:

@@ -12,9 +12,10 @@ from torch.nn.utils.rnn import PackedSequence
 from passnet.cells.recurrent import CarryBias, RecurrentCell, check_carry_bias
 from passnet.config.initialisation import check_initialisation
 from passnet.config.matrix import Dense, MatrixSpec
-from passnet.layers.arguments import check_sizes
+from passnet.layers.arguments import check_row_norm, check_sizes
 from passnet.layers.dropout import Dropouts
 from passnet.layers.sequences import Sequences, read_sequences
+from passnet.layers.streaming import short_step
 from passnet.layers.torch_weights import (
     copy_to_torch,
     refuse_projection,
@@ -65,8 +66,7 @@ class RecurrentLayer(nn.Module, ABC):
         check_spec(matrix, hidden_size)
         check_carry_bias(carry_bias, size=hidden_size, bias=bias)
         check_initialisation(init)
-        if max_row_norm is not None and not max_row_norm > 0:
-            raise ValueError(f"max_row_norm={max_row_norm!r}: give a positive number, or None")
+        check_row_norm(max_row_norm)
         names = [backend.name for backend in self._backends()]
         if backend not in ("auto", *names):
             raise ValueError(unknown_backend(backend, names))
@@ -173,6 +173,10 @@ class RecurrentLayer(nn.Module, ABC):
                 "step() draws no dropout: call .eval() first (a mask fixed over time cannot be "
                 "kept from one call to the next)"
             )
+        if state is not None:
+            quick = short_step(self, input, self._split(state))
+            if quick is not None:
+                return quick[0], self._join(quick[1])
         batched = input.dim() == (2 if input.is_floating_point() else 1)
         time = 1 if batched and self.batch_first else 0
         output, state = self(input.unsqueeze(time), state)

@@ -12,31 +12,27 @@ from passnet.layers.recurrent import RecurrentLayer
 
 
 @torch.no_grad()
-def clip_row_norms_(module: nn.Module, max_norm: float | None = None) -> int:
-    """Shorten over-long rows of all passnet matrices inside `module`, in place; returns how many.
+def clip_row_norms_(module: nn.Module, max_norm: float | None = None) -> None:
+    """Shorten over-long rows of all passnet matrices inside `module`, in place.
 
     Without `max_norm` each layer's own `max_row_norm` holds, and layers without one are left
     alone. Rows are those of the stored matrices, inputs and factors alike: under weight
     normalisation only their directions matter, so clipping changes nothing the layer computes.
     Diagonals, biases and scales are never clipped. Call it after each optimiser step.
     """
-    clipped = 0
     for layer in module.modules():
         if isinstance(layer, RecurrentLayer | Highway):
             limit = layer.max_row_norm if max_norm is None else max_norm
             if limit is not None:
                 for matrix in _matrices(layer):
-                    clipped += clip_rows_(matrix, limit)
-    return clipped
+                    clip_rows_(matrix, limit)
 
 
 @torch.no_grad()
-def clip_rows_(matrix: Tensor, max_norm: float) -> int:
+def clip_rows_(matrix: Tensor, max_norm: float) -> None:
     """Shorten the rows (last axis) of one tensor to at most `max_norm`, in place."""
     lengths = torch.linalg.vector_norm(matrix, dim=-1, keepdim=True)
-    too_long = lengths > max_norm
-    matrix.copy_(torch.where(too_long, matrix * (max_norm / lengths), matrix))
-    return int(too_long.sum())
+    matrix.copy_(torch.where(lengths > max_norm, matrix * (max_norm / lengths), matrix))
 
 
 def _matrices(layer: nn.Module):

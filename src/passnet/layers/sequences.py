@@ -43,7 +43,11 @@ class Sequences:
                 f"the input is on {x.device} and the layer on {device}: move one with .to(...)"
             )
         if not x.is_floating_point():
-            return x
+            return x.long()
+        ended = None if self.packed is not None else self.ended(device)
+        if ended is not None:
+            # Padding may hold anything, and a NaN would outlive being multiplied by zero.
+            x = x.masked_fill(ended, 0)
         if _autocast(device.type, x):
             return x.to(torch.get_autocast_dtype(device.type))
         if x.dtype != dtype:
@@ -139,7 +143,7 @@ def read_lengths(lengths: Tensor | list[int], *, batch: int, steps: int) -> Tens
         raise ValueError(
             f"lengths has shape {tuple(found.shape)}: expected ({batch},), one for each sequence"
         )
-    if not torch.compiler.is_compiling():
+    if _readable(found):
         low, high = int(found.min()), int(found.max())
         if low < 1 or high > steps:
             wrong = low if low < 1 else high
@@ -159,7 +163,7 @@ def _check_contents(x: Tensor, input_size: int) -> None:
                 f"the input has {x.shape[-1]} features and the layer input_size={input_size}: "
                 "check the last axis (and batch_first)"
             )
-    elif not torch.compiler.is_compiling() and x.device.type == "cpu":
+    elif x.device.type == "cpu" and _readable(x):
         low, high = int(x.min()), int(x.max())
         if low < 0 or high >= input_size:
             raise ValueError(
@@ -189,6 +193,13 @@ def _repack(output: Tensor, lengths: Tensor | None, like: PackedSequence) -> Pac
         lengths = lengths[like.sorted_indices.cpu()]
     data = pack_padded_sequence(output, lengths).data
     return PackedSequence(data, like.batch_sizes, like.sorted_indices, like.unsorted_indices)
+
+
+def _readable(tensor: Tensor) -> bool:
+    """Whether values may be looked at: not while tracing or capturing, which would break off."""
+    if torch.compiler.is_compiling():
+        return False
+    return tensor.device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
 
 
 def _autocast(kind: str, tensor: Tensor) -> bool:

@@ -24,6 +24,11 @@ def rename_torch_weights(module, state_dict, prefix, *_) -> None:
             f"these are weights of a dense torch.nn layer and this one has {module.matrix!r}: "
             f"use {type(module).__name__}.from_torch for a dense layer first"
         )
+    if getattr(module, "reset", "after") == "before":
+        raise ValueError(
+            "these are weights of a torch.nn.GRU, which resets after the product: under "
+            "reset='before' they would be another function; use reset='after'"
+        )
     for index in range(len(module.cells)):
         suffix = torch_suffix(*divmod(index, module.directions))
         taken = {
@@ -47,6 +52,11 @@ def from_torch_cell(cell, taken: dict[str, Tensor | None]) -> dict[str, Tensor]:
     outer = taken["bias_ih"].unflatten(0, (gates, -1))
     inner = taken["bias_hh"].unflatten(0, (gates, -1))
     if getattr(cell, "inner_bias", None) is None:
+        if "reset" in cell.gate_names and inner[2].any():
+            raise ValueError(
+                "torch.nn.GRU's second candidate bias stands behind the reset gate: without it "
+                "these weights would be another function; leave recurrent_bias=False out"
+            )
         found["bias"] = outer + inner
     else:
         # Only the candidate's second bias is not redundant: it sits behind the reset gate.

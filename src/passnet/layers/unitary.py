@@ -11,7 +11,8 @@ from torch.nn.utils.rnn import PackedSequence
 
 from passnet.cells.urnn import UnitaryCell
 from passnet.layers.arguments import check_sizes
-from passnet.layers.sequences import read_sequences
+from passnet.layers.sequences import Sequences, read_sequences
+from passnet.ops.precision import no_autocast
 
 
 @final
@@ -55,28 +56,38 @@ class UnitaryRNN(nn.Module):
             input, lengths, batch_first=self.batch_first, input_size=self.input_size
         )
         weight = self.cell.input_weight
-        drive = self.cell.drive(sequences.cast(weight.dtype, weight.device))
+        x = sequences.cast(weight.dtype, weight.device)
         ended = sequences.ended(weight.device)
+        state = self._start(state, sequences)
+        # There is no complex number of half precision, so autocast ends here.
+        with no_autocast(weight.device):
+            drive = self.cell.drive(x.to(weight.dtype) if x.is_floating_point() else x)
+            visited, state = self._run(drive, state, ended)
+        output = torch.cat((visited.real, visited.imag), dim=-1)
+        if ended is not None:
+            output = output.masked_fill(ended, 0)
+        return sequences.write(output), state if sequences.batched else state.squeeze(0)
+
+    def _start(self, state: Tensor | None, sequences: Sequences) -> Complex[Tensor, "B n"]:
+        learned = torch.view_as_complex(self.cell.initial_state)
         if state is None:
-            start = torch.view_as_complex(self.cell.initial_state)
-            state = start.expand(sequences.batch, -1)
-        elif not state.is_complex() or state.shape[-1] != self.hidden_size:
+            return learned.expand(sequences.batch, -1)
+        expected = (sequences.batch, self.hidden_size) if sequences.batched else learned.shape
+        if tuple(state.shape) != tuple(expected) or state.dtype != learned.dtype:
             raise ValueError(
-                f"the initial state is {state.dtype} of shape {tuple(state.shape)}: expected a "
-                f"complex tensor of {self.hidden_size} units"
+                f"the initial state is {state.dtype} of shape {tuple(state.shape)}: "
+                f"expected {learned.dtype} (complex) of shape {tuple(expected)}"
             )
-        elif not sequences.batched:
-            state = state.unsqueeze(0)
+        return state if sequences.batched else state.unsqueeze(0)
+
+    def _run(self, drive: Tensor, state: Tensor, ended: Tensor | None) -> tuple[Tensor, Tensor]:
+        """(every state [T, B, n], the last one)."""
         states = []
         for t, step_drive in enumerate(drive):
             proposed = self.cell.step(state, step_drive)
             state = proposed if ended is None else torch.where(ended[t], state, proposed)
             states.append(state)
-        visited = torch.stack(states)
-        output = torch.cat((visited.real, visited.imag), dim=-1)
-        if ended is not None:
-            output = output.masked_fill(ended, 0)
-        return sequences.write(output), state if sequences.batched else state.squeeze(0)
+        return torch.stack(states), state
 
     def step(self, input: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """One time step for streaming: (output, next state)."""

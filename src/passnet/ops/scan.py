@@ -15,7 +15,7 @@ from torch import Tensor
 
 from passnet.ops.backend import Backend
 from passnet.ops.precision import no_autocast
-from passnet.ops.transforms import loop_over_batch, second_order
+from passnet.ops.transforms import loop_over_batch, second_order, unserved_transform
 
 
 class ScanCall(ABC):
@@ -180,6 +180,9 @@ class _EngineBackend(Backend[Call]):
         self._engine = engine
 
     def refuses(self, call: Call) -> str | None:
+        around = unserved_transform()
+        if around is not None:
+            return f"{around} goes through the plain loop only, backend 'reference'"
         return self._engine.refuses(call)
 
     def run(self, call: Call) -> list[Tensor]:

@@ -1,4 +1,4 @@
-"""What every scan op shares under PyTorch's transforms: second derivatives and vmap."""
+"""What every scan op shares under PyTorch's transforms: second derivatives, vmap, torch.func."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 Found = list[Tensor | None]
 
@@ -49,6 +50,22 @@ def _differentiable(tensor: Tensor) -> Tensor:
     # A view of its own: what flows in from outside may depend on the inputs (a loss that is not
     # linear), and that path is the caller's to follow, not part of this derivative.
     return tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
+
+
+def unserved_transform() -> str | None:
+    """The transform around this call that a registered op cannot serve, or None.
+
+    PyTorch gives such an op a tangent of zero under forward mode, silently, and no rule at all
+    under torch.func's gradients; ordinary autograd and vmap are fine.
+    """
+    if torch.compiler.is_compiling():
+        return None
+    if forward_ad._current_level >= 0:
+        return "forward-mode differentiation (jvp)"
+    around = torch._C._functorch.get_interpreter_stack() or ()  # pyright: ignore
+    if any(level.key().name == "Grad" for level in around):
+        return "torch.func's grad, vjp and jacrev"
+    return None
 
 
 def loop_over_batch(op) -> None:

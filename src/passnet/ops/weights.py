@@ -8,6 +8,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from passnet.ops.cpu.gradients import low_rank_gradients
 from passnet.ops.maps import GateMaps
 
 
@@ -24,16 +25,16 @@ def factor_gradients(maps: GateMaps, products: Sequence[Product]) -> list[Tensor
 
     `inputs` is `[g or 1, T, B, n]`, `grads` is `[g, T, B, n]`.
     """
-    dtype = maps.factors[0].dtype
-    found = [
-        maps.structure.gradients(
-            part.inputs.flatten(1, 2).to(dtype),
-            part.grads.flatten(1, 2).to(dtype),
-            *maps.select(part.gates),
-        )
-        for part in products
-    ]
+    found = [_gradients(maps, part) for part in products]
     return [
         torch.stack(grads).sum(0) if factor.shape[0] == 1 else torch.cat(grads)
         for factor, grads in zip(maps.factors, zip(*found, strict=True), strict=True)
     ]
+
+
+def _gradients(maps: GateMaps, part: Product) -> tuple[Tensor, ...]:
+    dtype = maps.factors[0].dtype
+    inputs, grads = part.inputs.flatten(1, 2).to(dtype), part.grads.flatten(1, 2).to(dtype)
+    factors = maps.select(part.gates)
+    compiled = low_rank_gradients(maps.structure.name, inputs, grads, factors)
+    return maps.structure.gradients(inputs, grads, *factors) if compiled is None else compiled

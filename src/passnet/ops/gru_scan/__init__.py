@@ -6,6 +6,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from passnet.ops.backend import Backend, choose
+from passnet.ops.cpu.gru import CpuGru
+from passnet.ops.cuda.gru import CudaGru
 from passnet.ops.gru_scan.call import GruScan
 from passnet.ops.gru_scan.gradient import EagerGru, weight_gradients
 from passnet.ops.gru_scan.reference import gru_reference
@@ -18,7 +20,7 @@ _op = ScanOp(
     GruScan,
     reference=gru_reference,
     weight_gradients=weight_gradients,
-    engines=(EagerGru(),),
+    engines=(CudaGru(), CpuGru(), EagerGru()),
 )
 
 

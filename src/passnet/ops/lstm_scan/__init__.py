@@ -6,6 +6,8 @@ from jaxtyping import Float
 from torch import Tensor
 
 from passnet.ops.backend import Backend, choose
+from passnet.ops.cpu.lstm import CpuLstm
+from passnet.ops.cuda.lstm import CudaLstm
 from passnet.ops.lstm_scan.call import LstmScan
 from passnet.ops.lstm_scan.gradient import EagerLstm, weight_gradients
 from passnet.ops.lstm_scan.reference import lstm_reference
@@ -18,7 +20,7 @@ _op = ScanOp(
     LstmScan,
     reference=lstm_reference,
     weight_gradients=weight_gradients,
-    engines=(EagerLstm(),),
+    engines=(CudaLstm(), CpuLstm(), EagerLstm()),
 )
 
 

@@ -1,0 +1,39 @@
+"""Compile the CPU scan, a plain C library loaded with ctypes; pyproject.toml says the rest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
+
+FOLDER = "src/passnet/ops/cpu"
+
+
+class BuildLibrary(build_ext):
+    """An extension that Python never imports: it exports no init function."""
+
+    def get_export_symbols(self, ext: Extension) -> list[str]:
+        return []
+
+
+setup(
+    ext_modules=[
+        Extension(
+            "passnet.ops.cpu._scan",
+            sources=[f"{FOLDER}/scan.c"],
+            depends=sorted(path.as_posix() for path in Path(FOLDER).glob("*.h")),
+            extra_compile_args=[
+                "-std=gnu11",
+                "-O3",
+                "-g0",
+                "-ffp-contract=fast",
+                "-fvisibility=hidden",
+            ],  # fmt: skip
+            extra_link_args=["-pthread"],
+            # Without a C compiler the package installs all the same and says what it lacks.
+            optional=True,
+        )
+    ],
+    cmdclass={"build_ext": BuildLibrary},
+)

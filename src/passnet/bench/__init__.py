@@ -1,0 +1,1 @@
+"""Speed, side by side: passnet's layers against what else a PyTorch user could run."""

@@ -1,0 +1,102 @@
+"""Who is timed on a case, each as a layer with the precision it runs in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from passnet.bench.cases import Case
+from passnet.bench.loop import LoopRNN
+from passnet.layers import GRU, LSTM
+
+STEPWISE = ("passnet eager", "passnet reference", "loop", "compiled loop")
+"""Contenders that pay for every step in Python: timed fewer times."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A layer and how it is to be run."""
+
+    name: str
+    layer: Any
+    dtype: torch.dtype = torch.float32
+    tf32: bool = False
+
+    @contextmanager
+    def precision(self) -> Iterator[None]:
+        """The matmul and cuDNN switches this contender runs under."""
+        before = torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = self.tf32
+        try:
+            yield
+        finally:
+            torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
+
+
+def contenders(case: Case, *, device: str, loops: bool = True) -> dict[str, Contender]:
+    """Everyone who can run the case on this device, ours first, all from one set of weights."""
+    ours = _ours(case, device)
+    theirs = nn.GRU if case.cell == "gru" else nn.LSTM
+    name = f"nn.{theirs.__name__}"
+    found = [
+        Contender("passnet", ours),
+        Contender(name, theirs(case.m, case.n, device=device)),
+        Contender(
+            f"nn.LSTM(proj_size={case.d})",
+            nn.LSTM(case.m, case.n, proj_size=case.d, device=device),
+        ),
+    ]
+    if device != "cpu":
+        bf16 = {"device": device, "dtype": torch.bfloat16}
+        found += [
+            Contender("passnet bf16", _ours(case, device).bfloat16(), torch.bfloat16),
+            Contender(f"{name} tf32", theirs(case.m, case.n, device=device), tf32=True),
+            Contender(f"{name} bf16", theirs(case.m, case.n, **bf16), torch.bfloat16),
+        ]
+    if loops:
+        found += [
+            Contender(f"passnet {backend}", _ours(case, device, backend))
+            for backend in ("eager", "reference")
+        ]
+        loop = LoopRNN(case, device=device).copy_from(ours)
+        found.append(Contender("loop", loop))
+        found.append(Contender("compiled loop", _compiled(LoopRNN(case, device=device), ours)))
+    return {contender.name: contender for contender in found}
+
+
+def states(layer: nn.Module, x: Tensor) -> Tensor:
+    """The layer's outputs at all steps."""
+    return layer(x)[0]
+
+
+def gradients(layer: nn.Module, x: Tensor, grad: Tensor) -> Callable[[], list[Tensor]]:
+    """Forward and backward to all parameters."""
+    parameters = list(layer.parameters())
+
+    def run() -> list[Tensor]:
+        outputs = states(layer, x)
+        return list(torch.autograd.grad(outputs, parameters, grad[..., : outputs.shape[-1]]))
+
+    return run
+
+
+def _ours(case: Case, device: str, backend: str = "auto") -> GRU | LSTM:
+    torch.manual_seed(0)
+    options = {"matrix": case.matrix, "device": device, "backend": backend}
+    if case.cell == "lstm":
+        return LSTM(case.m, case.n, **options)
+    reset = "after" if case.reset == "after" else "before"
+    return GRU(case.m, case.n, reset=reset, **options)
+
+
+def _compiled(loop: LoopRNN, ours: GRU | LSTM) -> LoopRNN:
+    """The loop with its step compiled: compiling the whole of it takes minutes at these lengths."""
+    loop.copy_from(ours)
+    loop.gru_step = torch.compile(loop.gru_step)
+    loop.lstm_step = torch.compile(loop.lstm_step)
+    return loop

@@ -1,0 +1,223 @@
+"""Timing that can be trusted: checked first, interleaved, medians, one run for everybody."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from passnet.bench.cases import Case
+from passnet.bench.contenders import STEPWISE, Contender, contenders, gradients, states
+
+Listener = Callable[[str], None]
+
+
+class Wrong(RuntimeError):
+    """A contender computes something else, so its time would mean nothing."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One measured number, as it stands in benchmarks/results."""
+
+    shape: str
+    n: int
+    d: int
+    T: int
+    B: int
+    dtype: str
+    pass_: str
+    contender: str
+    milliseconds: float
+    spread: float
+    peak_bytes: int | None
+    backend: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        """The row as JSON values."""
+        plain = asdict(self)
+        return {("pass" if key == "pass_" else key): value for key, value in plain.items()}
+
+
+def measure(
+    case: Case, *, device: str, repeats: int, loops: bool = True, listener: Listener = print
+) -> list[Row]:
+    """All contenders on one case: forward, forward and backward, and one streaming step."""
+    found = contenders(case, device=device, loops=loops)
+    torch.manual_seed(1)
+    x = torch.randn(case.T, case.B, case.m, device=device)
+    grad = torch.randn(case.T, case.B, case.n, device=device)
+    check(case, found, x, grad)
+    rows = []
+    for pass_ in ("forward", "forward+backward"):
+        listener(f"{case.label}, {pass_}")
+        works = dict(_works(found, x, grad, pass_))
+        rows += _timed(case, found, works, pass_, device, repeats)
+    listener(f"{case.label}, one step")
+    return rows + _steps(case, found, device, repeats)
+
+
+def check(case: Case, found: dict[str, Contender], x: Tensor, grad: Tensor) -> None:
+    """Our gradients against those of the plain loop in float64, before anything is timed."""
+    from passnet.bench.loop import LoopRNN
+
+    ours = found["passnet"].layer
+    short = x[: min(case.T, 64)].double()
+    truth_layer = LoopRNN(case, device=str(x.device)).copy_from(ours).double()
+    truth = states(truth_layer, short)
+    got = states(ours, short.to(x.dtype))
+    error = float((got.detach().double() - truth.detach()).norm() / truth.detach().norm())
+    weight = truth_layer.expand[0].get_parameter("weight")
+    expected = torch.autograd.grad(truth, weight, grad[: len(short)].double())[0]
+    (found_grad,) = torch.autograd.grad(got, [ours.cells[0].recurrent.expand], grad[: len(short)])
+    grad_error = float((found_grad[0].double() - expected).norm() / expected.norm())
+    if not (error < 1e-4 and grad_error < 1e-3):
+        raise Wrong(
+            f"{case.label}: the layer is off by {error:.1e} and its gradient by {grad_error:.1e} "
+            "against a float64 loop, so nothing was timed"
+        )
+
+
+def _works(
+    found: dict[str, Contender], x: Tensor, grad: Tensor, pass_: str
+) -> Iterator[tuple[str, Callable[[], object]]]:
+    for name, contender in found.items():
+        inputs, upstream = x.to(contender.dtype), grad.to(contender.dtype)
+        if pass_ == "forward":
+            work = _without_grad(lambda c=contender, i=inputs: states(c.layer, i))
+        else:
+            work = gradients(contender.layer, inputs, upstream)
+        yield name, work
+        if x.is_cuda and name not in STEPWISE:
+            captured = _captured(contender, work)
+            if captured is not None:
+                yield f"{name} graph", captured
+
+
+def _without_grad(work: Callable[[], object]) -> Callable[[], object]:
+    def run() -> object:
+        with torch.no_grad():
+            return work()
+
+    return run
+
+
+def _captured(contender: Contender, work: Callable[[], object]) -> Callable[[], object] | None:
+    """The same work as one CUDA graph, or None where it cannot be captured."""
+    stream = torch.cuda.Stream()
+    try:
+        with contender.precision(), torch.cuda.stream(stream):
+            for _ in range(3):
+                work()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with contender.precision(), torch.cuda.graph(graph):
+            work()
+    except RuntimeError:
+        torch.cuda.synchronize()
+        return None
+    return graph.replay
+
+
+def _timed(
+    case: Case,
+    found: dict[str, Contender],
+    works: dict[str, Callable[[], object]],
+    pass_: str,
+    device: str,
+    repeats: int,
+) -> list[Row]:
+    times: dict[str, list[float]] = {name: [] for name in works}
+    peaks: dict[str, int | None] = {}
+    for name, work in works.items():
+        with _of(found, name).precision():
+            work()
+            peaks[name] = _peak(work, device)
+    for repeat in range(repeats):
+        for name, work in works.items():
+            if name in STEPWISE and repeat >= 2:
+                continue
+            with _of(found, name).precision():
+                times[name].append(_milliseconds(work, device))
+    return [
+        Row(
+            case.label.split(" n=")[0],
+            case.n,
+            case.d,
+            case.T,
+            case.B,
+            str(_of(found, name).dtype).removeprefix("torch."),
+            pass_,
+            name,
+            round(statistics.median(samples), 4),
+            round(max(samples) - min(samples), 4),
+            peaks[name],
+            _backend(_of(found, name), case, device),
+        )
+        for name, samples in times.items()
+    ]
+
+
+def _steps(case: Case, found: dict[str, Contender], device: str, repeats: int) -> list[Row]:
+    """Latency of one step for one sequence: our streaming step against torch's cell."""
+    x = torch.randn(1, case.m, device=device)
+    ours = found["passnet"].layer.eval()
+    kind = torch.nn.GRUCell if case.cell == "gru" else torch.nn.LSTMCell
+    cell = kind(case.m, case.n, device=device)
+    state = ours.step(x)[1]
+    start = torch.zeros(1, case.n, device=device)
+    theirs = start if case.cell == "gru" else (start, start)
+    works = {
+        "passnet": _without_grad(lambda: ours.step(x, state)),
+        f"nn.{kind.__name__}": _without_grad(lambda: cell(x, theirs)),
+    }
+    one = Case(case.name, case.n, case.d, 1, 1, case.m, case.cell, case.reset, case.tied)
+    cells = {"passnet": found["passnet"], f"nn.{kind.__name__}": Contender("cell", cell)}
+    rows = _timed(one, cells, works, "one step", device, max(repeats, 30))
+    ours.train()
+    return rows
+
+
+def _of(found: dict[str, Contender], name: str) -> Contender:
+    return found[name.removesuffix(" graph")]
+
+
+def _backend(contender: Contender, case: Case, device: str) -> str | None:
+    explain = getattr(contender.layer, "explain_backends", None)
+    if explain is None:
+        return None
+    if contender.layer.backend != "auto":
+        return contender.layer.backend
+    x = torch.zeros(case.T, case.B, case.m, device=device, dtype=contender.dtype)
+    return next(name for name, reason in explain(x).items() if reason is None)
+
+
+def _milliseconds(work: Callable[[], object], device: str) -> float:
+    if device == "cpu":
+        start = time.perf_counter()
+        work()
+        return 1e3 * (time.perf_counter() - start)
+    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    torch.cuda.synchronize()
+    begin.record()
+    work()
+    end.record()
+    torch.cuda.synchronize()
+    return begin.elapsed_time(end)
+
+
+def _peak(work: Callable[[], object], device: str) -> int | None:
+    """Bytes that the work adds at its highest, beyond what was there; GPU only."""
+    if device == "cpu":
+        return None
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    work()
+    torch.cuda.synchronize()
+    return torch.cuda.max_memory_allocated() - before

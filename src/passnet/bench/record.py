@@ -1,0 +1,48 @@
+"""A benchmark run as a dated file, and its numbers as ratios."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from passnet.bench.measure import Row
+from passnet.training.machine import commit, machine, versions
+
+
+def record(rows: Sequence[Row], *, device: str, measured: str | None = None) -> dict[str, Any]:
+    """The rows with everything needed to judge them."""
+    return {
+        "date": time.strftime("%Y-%m-%d"),
+        "machine": machine(torch.device(device)),
+        "versions": versions() | {"cudnn": torch.backends.cudnn.version()},
+        "commit": measured or commit(),
+        "rows": [row.record() for row in rows],
+    }
+
+
+def write(content: dict[str, Any], path: Path) -> None:
+    """One JSON file, a row a line."""
+    head = {key: value for key, value in content.items() if key != "rows"}
+    lines = ",\n".join(f"  {json.dumps(row)}" for row in content["rows"])
+    text = json.dumps(head, indent=1)[:-2] + f',\n "rows": [\n{lines}\n ]\n}}\n'
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+
+
+def ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    """How many times as long as passnet each other contender took, case by case."""
+    ours = {_case(row): row.milliseconds for row in rows if row.contender == "passnet"}
+    return [
+        row.record() | {"ratio": row.milliseconds / ours[_case(row)]}
+        for row in rows
+        if row.contender != "passnet" and _case(row) in ours
+    ]
+
+
+def _case(row: Row) -> tuple[object, ...]:
+    return row.shape, row.n, row.d, row.T, row.B, row.pass_

@@ -1,0 +1,51 @@
+"""The command line: parsing and delegating, nothing else."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+from passnet import __version__
+from passnet.cli import bench, data, doctor, listing, report, runs, show, training
+from passnet.cli.errors import explained
+
+_COMMANDS = (listing, show, training, runs, data, report, bench, doctor)
+
+_DESCRIPTION = """\
+Low-rank passthrough networks: every experiment of the paper is one command away.
+
+  passnet list                                   what can be run
+  passnet show psmnist/lrd-gru-256-24            everything about one preset
+  passnet train quick/copy                       train it, watch it, resume it by the same command
+  passnet train char-lm/lrd-gru-1000-64 --text my.txt    the same model on your own text
+  passnet sample runs/quick/character-stream/seed-0 --prompt "Memory "
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit status."""
+    args = _parser().parse_args(arguments)
+    with explained() as outcome:
+        outcome.status = args.run(args) or 0
+    if sys.stdout is not None:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # The reader left, as `passnet list | head` does: not an error of ours.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return outcome.status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="passnet",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"passnet {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in _COMMANDS:
+        command.add(commands)
+    return parser

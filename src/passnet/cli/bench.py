@@ -1,0 +1,81 @@
+"""`passnet bench`: our layers against torch.nn on the user's own machine."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+from passnet.cli.tables import print_json, table
+
+
+def add(commands) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "bench",
+        help="time our layers against torch.nn, side by side",
+        description="Times passnet's layers, torch.nn.GRU and torch.nn.LSTM in each precision, "
+        "torch.nn.LSTM(proj_size=d), each also as a CUDA graph, and a PyTorch loop, compiled or "
+        "not, in one run, after checking that our gradients are right. The last columns are how "
+        "many times as long as ours each takes.",
+    )
+    parser.add_argument("filter", nargs="?", default="", help="only cases whose line contains this")
+    parser.add_argument("--device", help="cpu or cuda; default cuda where there is one")
+    parser.add_argument("--repeats", type=int, default=9, help="timings of each (default 9)")
+    parser.add_argument("--quick", action="store_true", help="an eighth of the steps")
+    parser.add_argument("--no-loops", action="store_true", help="leave out the slow Python loops")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="also write the rows as JSON")
+    parser.add_argument("--commit", help="what was measured, where git cannot be asked")
+    parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw them (.svg or .png)")
+    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Measure, print, and write what was asked for."""
+    import torch
+
+    from passnet.bench.cases import CPU_CASES, GPU_CASES, quick
+    from passnet.bench.measure import measure
+    from passnet.bench.record import record, write
+
+    device = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
+    cases = CPU_CASES if device == "cpu" else GPU_CASES
+    cases = [case for case in (quick(cases) if args.quick else cases) if args.filter in case.label]
+    if not cases:
+        print(f"no case's line contains {args.filter!r}", file=sys.stderr)
+        return 1
+    rows = []
+    for case in cases:
+        rows += measure(
+            case,
+            device=device,
+            repeats=args.repeats,
+            loops=not args.no_loops,
+            listener=lambda text: print(text, file=sys.stderr, flush=True),
+        )
+        content = record(rows, device=device, measured=args.commit)
+        if args.out is not None:
+            write(content, args.out)
+    if args.plot is not None:
+        from passnet.bench.plot import draw
+
+        draw(rows, args.plot)
+    print_json(content) if args.json else print(_table(rows))
+    return 0
+
+
+def _table(rows) -> str:
+    from passnet.bench.record import ratios
+
+    times = {id(row): row for row in rows}
+    of = {(r["shape"], r["n"], r["T"], r["B"], r["pass"], r["contender"]): r for r in ratios(rows)}
+    cells = []
+    for row in times.values():
+        key = (row.shape, row.n, row.T, row.B, row.pass_, row.contender)
+        ratio = f"{of[key]['ratio']:.2f}x" if key in of else ""
+        memory = "-" if row.peak_bytes is None else f"{row.peak_bytes / 2**20:.1f}"
+        case = f"{row.shape} n={row.n} d={row.d} T={row.T} B={row.B}"
+        contender = row.contender + (f" ({row.backend})" if row.backend else "")
+        cells.append((case, row.pass_, contender, f"{row.milliseconds:.3f}", memory, ratio))
+    return table(("case", "pass", "contender", "ms", "MiB", "of ours"), cells)

@@ -1,0 +1,52 @@
+"""Which experiment a command means: a preset's name, changes to it, a text of the user's."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+
+from passnet.config import CharacterTask, ConfigurationError, Experiment, apply_overrides
+from passnet.experiments import get
+
+
+def add_overrides(parser: argparse.ArgumentParser) -> None:
+    """The options that change a preset."""
+    parser.add_argument(
+        "--set",
+        dest="overrides",
+        metavar="KEY=VALUE",
+        action="append",
+        nargs="+",
+        default=[],
+        help="change settings, such as model.size=256 'model.matrix=LowRank(24)' "
+        "optimiser.learning_rate=1e-3; `passnet show NAME` lists the keys",
+    )
+    parser.add_argument(
+        "--text",
+        metavar="FILE",
+        help="for character presets: your own text instead of the preset's",
+    )
+
+
+def chosen_experiment(args: argparse.Namespace) -> Experiment:
+    """The preset that `args.name` names, with the changes asked for."""
+    experiment = get(args.name)
+    if args.text is not None:
+        experiment = with_text(experiment, Path(args.text))
+    return apply_overrides(experiment, [text for group in args.overrides for text in group])
+
+
+def with_text(experiment: Experiment, path: Path) -> Experiment:
+    """The same experiment on a text of the user's."""
+    if not isinstance(experiment.task, CharacterTask):
+        raise ConfigurationError(
+            f"--text serves character presets only, and {experiment.name} is a "
+            f"{experiment.task.kind} task: choose one that `passnet list char` shows"
+        )
+    if not path.is_file():
+        raise ConfigurationError(f"--text: there is no file {path}")
+    task = dataclasses.replace(
+        experiment.task, source="file", path=str(path.resolve()), vocabulary=None
+    )
+    return dataclasses.replace(experiment, task=task, protocol="ours", paper=None)

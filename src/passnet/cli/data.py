@@ -1,0 +1,81 @@
+"""`passnet data`: which files are there, getting them, checking them."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+
+from passnet.cli.tables import print_json, table
+from passnet.tasks.catalogue import DATASETS
+from passnet.tasks.data import FileStatus, fetch, list_files, search_path, verify
+
+
+def add(commands) -> None:
+    """Register the command and its three verbs."""
+    parser = commands.add_parser(
+        "data",
+        help="list, fetch or verify MNIST and Penn Treebank",
+        description="Data files are looked for in --data-dir, then in PASSNET_DATA, then in the "
+        "user's cache folder. Synthetic tasks and the embedded text need none.",
+    )
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    for verb, words, function in (
+        ("list", "what is there", _list),
+        ("fetch", "download what is missing or wrong, checked by SHA-256", _fetch),
+        ("verify", "read every file and compare its SHA-256", _verify),
+    ):
+        one = verbs.add_parser(verb, help=words, description=words.capitalize() + ".")
+        if verb != "list":
+            one.add_argument("datasets", nargs="*", help=f"of {', '.join(DATASETS)}; default all")
+        add_data_dir(one)
+        one.add_argument("--json", action="store_true", help="JSON instead of a table")
+        one.set_defaults(run=function)
+
+
+def add_data_dir(parser: argparse.ArgumentParser) -> None:
+    """The option that names where data files are."""
+    parser.add_argument(
+        "--data-dir", metavar="FOLDER", help="look here for data files before anywhere else"
+    )
+
+
+def _list(args: argparse.Namespace) -> int:
+    _show(list_files(data_dir=args.data_dir), args)
+    if not args.json:
+        folders = ", ".join(str(folder) for folder in search_path(args.data_dir))
+        print(f"looked in {folders}")
+    return 0
+
+
+def _fetch(args: argparse.Namespace) -> int:
+    found = fetch(args.datasets or DATASETS, data_dir=args.data_dir, progress=_progress())
+    _show(found, args)
+    return 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    found = verify(args.datasets or DATASETS, data_dir=args.data_dir)
+    _show(found, args)
+    return 0 if all(status.state == "right" for status in found) else 1
+
+
+def _show(found: list[FileStatus], args: argparse.Namespace) -> None:
+    if args.json:
+        print_json([asdict(status) for status in found])
+        return
+    rows = [(s.dataset, s.name, s.state, s.path or "-", s.note) for s in found]
+    print(table(("set", "file", "state", "where", ""), rows))
+
+
+def _progress():
+    """Bytes so far on one line of a terminal; silent elsewhere."""
+    if not sys.stderr.isatty():
+        return None
+
+    def shown(name: str, have: int, total: int | None) -> None:
+        of = f" of {total / 1e6:.1f}" if total else ""
+        end = "\n" if total and have >= total else ""
+        print(f"\r{name}: {have / 1e6:.1f}{of} MB", end=end, file=sys.stderr, flush=True)
+
+    return shown

@@ -1,0 +1,67 @@
+"""Errors a user can act on become one sentence and an exit status, not a traceback."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from passnet.config.errors import ConfigurationError
+from passnet.experiments import UnknownPreset
+from passnet.tasks.data import DataError
+
+USAGE, FAILED, INTERRUPTED = 2, 1, 130
+
+
+@dataclass
+class Outcome:
+    """The exit status of a command."""
+
+    status: int = 0
+
+
+@contextmanager
+def explained() -> Iterator[Outcome]:
+    """Run a command's body; expected errors are printed and set the status."""
+    outcome = Outcome()
+    try:
+        yield outcome
+    except (ConfigurationError, UnknownPreset, DataError) as error:
+        outcome.status = _say(error, USAGE)
+    except BrokenPipeError:
+        outcome.status = 0
+    except KeyboardInterrupt:
+        outcome.status = _say("interrupted", INTERRUPTED)
+    except RuntimeError as error:
+        status = _status_of(error)
+        if status is None:
+            raise
+        outcome.status = _say(error, status)
+
+
+def _status_of(error: RuntimeError) -> int | None:
+    """The status for errors of rooms that need PyTorch; None for a fault of ours.
+
+    Their classes are looked up among the loaded modules, so that `passnet list` need not import
+    PyTorch to know them.
+    """
+    loaded = {
+        kind: getattr(sys.modules.get(room), kind, None)
+        for room, kind in (
+            ("passnet.training.errors", "Interrupted"),
+            ("passnet.training.errors", "RunError"),
+            ("passnet.ops.backend", "BackendRefused"),
+            ("passnet.report", "ReportError"),
+            ("passnet.bench.measure", "Wrong"),
+        )
+    }
+    for kind, known in loaded.items():
+        if known is not None and isinstance(error, known):
+            return INTERRUPTED if kind == "Interrupted" else FAILED
+    return None
+
+
+def _say(error: object, status: int) -> int:
+    print(f"passnet: {error}", file=sys.stderr)
+    return status

@@ -1,0 +1,48 @@
+"""`passnet list`: what can be run; answers at once, without PyTorch."""
+
+from __future__ import annotations
+
+import argparse
+
+from passnet.cli.tables import figure, print_json, table, thousands
+from passnet.experiments import listing
+
+
+def add(commands) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "list",
+        help="all presets with the paper's numbers",
+        description="All presets: the paper's rows, then ours (beyond/) and short ones (quick/).",
+    )
+    parser.add_argument("filter", nargs="?", default="", help="only names containing this text")
+    parser.add_argument("--json", action="store_true", help="one JSON list instead of a table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the table."""
+    rows = [row for row in listing() if args.filter in row["name"]]
+    if args.json:
+        print_json(rows)
+        return 0
+    if not rows:
+        print(f"no preset's name contains {args.filter!r}; `passnet list` shows them all")
+        return 1
+    header = ("preset", "cell", "matrix", "size", "params", "paper's", "metric", "paper", "where")
+    cells = [
+        (
+            row["name"],
+            row["cell"],
+            row["matrix"],
+            row["size"],
+            thousands(row["parameters"]),
+            row["paper_parameters_printed"] or "-",
+            row["metric"],
+            ("<" if row["paper_relation"] == "below" else "") + figure(row["paper_value"]),
+            row["table"] or "-",
+        )
+        for row in rows
+    ]
+    print(table(header, cells))
+    return 0

@@ -1,0 +1,37 @@
+"""`passnet report`: what runs have reached, as a table and curves, or as one page."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+
+
+def add(commands) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "report",
+        help="tables and curves of runs, in the terminal or as one HTML page",
+        description="Read run folders and compare them with the paper. Without --out the tables "
+        "and curves are printed; with it one self-contained page is written.",
+    )
+    parser.add_argument("folders", metavar="RUN", nargs="+", help="run folders, or folders of them")
+    parser.add_argument("--out", type=Path, metavar="FILE.html", help="write the page here")
+    parser.add_argument(
+        "--benchmarks", type=Path, metavar="FOLDER", help="speed results for the page"
+    )
+    parser.add_argument("--json", action="store_true", help="the numbers as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the report or write the page."""
+    from passnet.report import text_report, write_page
+
+    folders = [Path(folder) for folder in args.folders]
+    if args.out is not None:
+        write_page(folders, args.out, benchmarks=args.benchmarks)
+        print(f"wrote {args.out}", file=sys.stderr)
+        return 0
+    print(text_report(folders, json=args.json))
+    return 0

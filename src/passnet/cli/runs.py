@@ -1,0 +1,76 @@
+"""`passnet evaluate` and `passnet sample`: using what a run has learned."""
+
+from __future__ import annotations
+
+import argparse
+
+from passnet.cli.data import add_data_dir
+from passnet.cli.tables import figure, print_json, table
+
+
+def add(commands) -> None:
+    """Register both commands."""
+    evaluate = commands.add_parser(
+        "evaluate",
+        help="score a run's selected parameters",
+        description="Score the selected parameters of a run, finished or not, on one split.",
+    )
+    evaluate.add_argument("run_folder", metavar="RUN", help="the folder of a run")
+    evaluate.add_argument("--split", choices=("valid", "test"), default="test")
+    evaluate.add_argument("--device", help="cpu or cuda; default a GPU where there is one")
+    add_data_dir(evaluate)
+    evaluate.add_argument("--json", action="store_true", help="JSON instead of a table")
+    evaluate.set_defaults(run=_evaluate)
+
+    sample = commands.add_parser(
+        "sample",
+        help="write text with a character model",
+        description="Continue a prompt with the character model of a run, one step at a time.",
+    )
+    sample.add_argument("run_folder", metavar="RUN", help="the folder of a character run")
+    sample.add_argument("--prompt", default="", help="what the text begins with")
+    sample.add_argument("--length", type=int, default=400, help="characters to write (400)")
+    sample.add_argument(
+        "--temperature", type=float, default=0.8, help="0 takes the likeliest character (0.8)"
+    )
+    sample.add_argument("--seed", type=int, default=0, help="of the draws (0)")
+    sample.add_argument("--device", help="cpu or cuda")
+    sample.add_argument("--json", action="store_true", help="the text as a JSON string")
+    sample.set_defaults(run=_sample)
+
+
+def _evaluate(args: argparse.Namespace) -> int:
+    from passnet.training import build_task, evaluate, load_run
+
+    scores = evaluate(args.run_folder, split=args.split, device=args.device, data_dir=args.data_dir)
+    task = build_task(load_run(args.run_folder).experiment.task, data_dir=args.data_dir)
+    chance = task.chance(args.split)
+    if args.json:
+        print_json(
+            {"run": args.run_folder, "split": args.split, "scores": scores, "chance": chance}
+        )
+        return 0
+    rows = [(name, figure(value), figure(chance.get(name))) for name, value in scores.items()]
+    print(table((f"{args.split} metric", "value", "chance"), rows))
+    return 0
+
+
+def _sample(args: argparse.Namespace) -> int:
+    from passnet.training import stream_text
+
+    drawn = stream_text(
+        args.run_folder,
+        args.prompt,
+        length=args.length,
+        temperature=args.temperature,
+        seed=args.seed,
+        device=args.device,
+    )
+    if args.json:
+        print_json(args.prompt + "".join(drawn))
+        return 0
+    print(args.prompt, end="", flush=True)
+    for character in drawn:
+        print(character, end="", flush=True)
+    print()
+    return 0

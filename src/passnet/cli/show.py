@@ -1,0 +1,108 @@
+"""`passnet show`: everything about one preset."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Any
+
+from passnet.cli.choice import add_overrides, chosen_experiment
+from passnet.cli.tables import figure, print_json, table
+from passnet.config import METRICS, Experiment, experiment_parameter_counts, to_json
+from passnet.config.overrides import setting_keys
+
+
+def add(commands) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "show",
+        help="everything about a preset: shapes, counts, settings, backend and why",
+        description="Shapes and parameter counts of a preset's model, what the paper reports, "
+        "every setting that --set can change, and which backend would run it here.",
+    )
+    parser.add_argument("name", help="a preset's name, as `passnet list` prints it")
+    add_overrides(parser)
+    parser.add_argument("--json", action="store_true", help="JSON instead of tables")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the preset."""
+    experiment = chosen_experiment(args)
+    counts = experiment_parameter_counts(experiment)
+    shapes, backends = _network(experiment)
+    if args.json:
+        print_json(
+            {
+                "experiment": to_json(experiment),
+                "parameters_paper": counts.paper,
+                "parameters": counts.model,
+                "shapes": shapes,
+                "backends": backends,
+            }
+        )
+        return 0
+    print(f"{experiment.name} ({experiment.protocol} protocol)\n")
+    print(_paper(experiment))
+    for note in experiment.notes:
+        print(f"note: {note}")
+    print(f"\nparameters: {counts.model} as built, {counts.paper} by the paper's convention")
+    print(table(("parameter", "shape"), list(shapes.items())))
+    print("\nbackends on this machine, fastest first:")
+    print(table(("backend", "can run it"), list(backends.items())))
+    print("\nsettings (change any with --set key=value):")
+    values = _flat(to_json(experiment))
+    rows = [(key, values[key]) for key in setting_keys(experiment) if key in values]
+    print(table(("key", "value"), [(key, "none" if v is None else v) for key, v in rows]))
+    return 0
+
+
+def _paper(experiment: Experiment) -> str:
+    paper = experiment.paper
+    if paper is None:
+        return "the paper has no number for this"
+    relation = "below " if paper.relation == "below" else ""
+    words = [f"paper ({paper.where}): {paper.metric} {relation}{figure(paper.value)}"]
+    if paper.validation is not None:
+        words.append(f"validation {figure(paper.validation)}")
+    if paper.updates is not None:
+        words.append(f"within {paper.updates} updates")
+    if paper.parameters is not None:
+        words.append(f"{paper.parameters} parameters")
+    return ", ".join(words) + f"  [{METRICS[paper.metric].meaning}]"
+
+
+def _network(experiment: Experiment) -> tuple[dict[str, str], dict[str, str]]:
+    import torch
+
+    from passnet.layers.recurrent import RecurrentLayer
+    from passnet.training.model import build_model
+    from passnet.training.problem import build_task
+
+    inputs, outputs = experiment.task.inputs, experiment.task.outputs
+    if inputs is None or outputs is None:
+        task = build_task(experiment.task)
+        inputs, outputs = task.input_size, task.output_size
+    network = build_model(
+        experiment.model, inputs, outputs=outputs, readout="steps", seed=experiment.seed
+    )
+    shapes = {name: "x".join(map(str, p.shape)) for name, p in network.named_parameters()}
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    for module in network.modules():
+        if isinstance(module, RecurrentLayer):
+            module.to(device)
+            x = torch.zeros(2, experiment.batch_size, inputs, device=device)
+            reasons = module.explain_backends(x)
+            return shapes, {n: "yes" if r is None else f"no: {r}" for n, r in reasons.items()}
+    return shapes, {"eager": "yes"}
+
+
+def _flat(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in plain.items():
+        if isinstance(value, dict):
+            found |= _flat(value, f"{prefix}{key}.")
+            if "kind" in value:
+                found[f"{prefix}{key}"] = value["kind"]
+        else:
+            found[f"{prefix}{key}"] = value
+    return found

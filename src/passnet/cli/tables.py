@@ -1,0 +1,49 @@
+"""Plain aligned tables, the same in a terminal, a pipe and a file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
+    """Columns two spaces apart; numbers to the right, words to the left."""
+    texts = [[_text(cell) for cell in row] for row in rows]
+    widths = [max(len(row[k]) for row in [list(header), *texts]) for k in range(len(header))]
+    right = [all(_is_number(row[k]) for row in rows) and bool(rows) for k in range(len(header))]
+    lines = [
+        "  ".join(
+            cell.rjust(width) if to_right else cell.ljust(width)
+            for cell, width, to_right in zip(row, widths, right, strict=True)
+        ).rstrip()
+        for row in [list(header), *texts]
+    ]
+    return "\n".join(lines)
+
+
+def print_json(value: Any) -> None:
+    """One JSON document on standard output."""
+    print(json.dumps(value, indent=2, default=str))
+
+
+def thousands(count: int | None) -> str:
+    """A count as people write it: 20.6k, 2.54M."""
+    if count is None:
+        return "-"
+    if count >= 1_000_000:
+        return f"{count / 1e6:.2f}M"
+    return f"{count / 1e3:.1f}k" if count >= 1000 else str(count)
+
+
+def figure(value: float | None) -> str:
+    """A metric with four significant digits."""
+    return "-" if value is None else f"{value:.4g}"
+
+
+def _text(cell: object) -> str:
+    return "-" if cell is None else f"{cell:.4g}" if isinstance(cell, float) else str(cell)
+
+
+def _is_number(cell: object) -> bool:
+    return cell is None or (isinstance(cell, int | float) and not isinstance(cell, bool))

@@ -1,0 +1,179 @@
+"""`passnet train`: run a preset, or go on with a run."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from passnet.cli.choice import add_overrides, chosen_experiment
+from passnet.cli.data import add_data_dir
+from passnet.cli.errors import FAILED, INTERRUPTED
+from passnet.cli.tables import figure, print_json, table, thousands
+from passnet.config import ConfigurationError, Experiment
+
+if TYPE_CHECKING:
+    from passnet.training import Result
+
+_EPILOG = """\
+A run is a folder: experiment.json, metrics.jsonl, checkpoints/, result.json. The same command goes
+on where it stopped, after Ctrl-C, a kill or a power cut, and ends with the same numbers.
+
+  passnet train quick/copy
+  passnet train copy-500/lrd-gru-128-50 --seeds 0..4
+  passnet train psmnist/lrd-gru-256-24 --set batch_size=128 optimiser.learning_rate=2e-3
+  passnet train quick/character-stream --text my.txt
+  torchrun --nproc-per-node 2 -m passnet train quick/copy
+"""
+
+
+def add(commands) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "train",
+        help="train a preset, or go on with a run's folder",
+        description="Train a preset as the paper did, or go on with the run in a folder.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", metavar="NAME|FOLDER", help="a preset, or the folder of a run")
+    add_overrides(parser)
+    parser.add_argument("--seed", type=int, help="seed of the run (the preset's, usually 0)")
+    parser.add_argument(
+        "--seeds", metavar="0..4", help="several runs, such as 0..4 or 1,5,7, side by side on a GPU"
+    )
+    parser.add_argument(
+        "--out", metavar="FOLDER", help="folder of the run (default runs/NAME/seed-N)"
+    )
+    add_data_dir(parser)
+    parser.add_argument("--device", help="cpu, cuda, cuda:1 …; default a GPU where there is one")
+    parser.add_argument(
+        "--backend",
+        choices=("auto", "cuda", "cpu", "eager", "reference"),
+        default="auto",
+        help="which scan backend must run it; one that cannot says why",
+    )
+    parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
+    parser.add_argument("--quiet", action="store_true", help="show nothing while it runs")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Train and print the result beside chance and the paper."""
+    plans = _plans(args)
+    from passnet.cli.display import watching
+    from passnet.training import Interrupted, RunError, train, train_together
+
+    options = {
+        "device": args.device,
+        "backend": args.backend,
+        "data_dir": args.data_dir,
+        "tensorboard": args.tensorboard,
+    }
+    with watching(quiet=args.quiet) as listener_for:
+        if len(plans) == 1:
+            ((experiment, folder),) = plans
+            found = [train(experiment, folder, listener=listener_for(experiment.name), **options)]
+        else:
+            found = train_together(
+                [experiment for experiment, _ in plans],
+                [folder for _, folder in plans],
+                listeners=[listener_for(f"{e.name} seed {e.seed}") for e, _ in plans],
+                **options,
+            )
+    failed = [result for result in found if isinstance(result, RunError)]
+    for error in failed:
+        print(f"passnet: {error}", file=sys.stderr)
+    if any(isinstance(error, Interrupted) for error in failed):
+        return INTERRUPTED
+    pairs = [(p[1], r) for p, r in zip(plans, found, strict=True) if not isinstance(r, RunError)]
+    _print_results(plans, pairs, args)
+    return FAILED if failed else 0
+
+
+def _print_results(
+    plans: list[tuple[Experiment, Path]],
+    pairs: list[tuple[Path, Result]],
+    args: argparse.Namespace,
+) -> None:
+    if os.environ.get("RANK", "0") != "0" or not pairs:
+        return
+    if args.json:
+        records = [result.record() for _, result in pairs]
+        print_json(records if args.seeds else records[0])
+        return
+    header = ("run", "metric", "test", "chance", "paper", "params", "updates", "seconds", "on")
+    rows = [
+        (
+            str(folder),
+            result.metric,
+            figure(result.value),
+            figure(result.chance.get(result.metric)),
+            figure(result.paper_value),
+            thousands(result.parameters),
+            result.updates,
+            round(result.seconds, 1),
+            f"{result.device}, {result.backend}",
+        )
+        for folder, result in pairs
+    ]
+    print(table(header, rows))
+    for note in dict.fromkeys(note for experiment, _ in plans for note in experiment.notes):
+        print(f"note: {note}")
+
+
+def _plans(args: argparse.Namespace) -> list[tuple[Experiment, Path]]:
+    """Which experiments are to run in which folders."""
+    if (Path(args.name) / "experiment.json").is_file():
+        return [_saved(args)]
+    experiment = chosen_experiment(args)
+    if args.seeds is not None and args.seed is not None:
+        raise ConfigurationError("--seed and --seeds: give one of them")
+    seeds = parse_seeds(args.seeds) if args.seeds else [args.seed]
+    plans = []
+    for seed in seeds:
+        chosen = experiment if seed is None else dataclasses.replace(experiment, seed=seed)
+        folder = Path(args.out) if args.out else Path("runs") / chosen.name
+        if not args.out or args.seeds:
+            folder = folder / f"seed-{chosen.seed}"
+        plans.append((chosen, folder))
+    return plans
+
+
+def _saved(args: argparse.Namespace) -> tuple[Experiment, Path]:
+    given = {
+        "--set": args.overrides,
+        "--text": args.text,
+        "--seed": args.seed,
+        "--seeds": args.seeds,
+        "--out": args.out,
+    }
+    for option, value in given.items():
+        if value not in (None, []):
+            raise ConfigurationError(
+                f"{option} changes an experiment, and {args.name} is the folder of one that began: "
+                "name its preset and another --out instead"
+            )
+    from passnet.training import load_run
+
+    folder = Path(args.name)
+    return load_run(folder).experiment, folder
+
+
+def parse_seeds(text: str) -> list[int]:
+    """`0..4` or `1,5,7` as numbers."""
+    try:
+        if ".." in text:
+            first, last = (int(part) for part in text.split(".."))
+            found = list(range(first, last + 1))
+        else:
+            found = [int(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    if not found or min(found) < 0 or len(set(found)) < len(found):
+        raise ConfigurationError(f"--seeds {text!r}: give different seeds such as 0..4 or 1,5,7")
+    return found

@@ -1,0 +1,103 @@
+"""What the compiled GRU and LSTM share: what they refuse, and a call laid out for the library."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import torch
+from torch import Tensor
+
+from passnet.ops.cpu.library import Library, ScanStruct, installed
+from passnet.ops.scan import Engine, ScanCall
+
+_STRUCTURES = ("dense", "low_rank", "low_rank_plus_diagonal")
+_DTYPES = (torch.float32, torch.float64)
+
+
+Call = TypeVar("Call", bound=ScanCall)
+
+
+class CpuEngine(Engine[Call]):
+    """Vectorised C over a few sequences at a time; each thread has sequences of its own."""
+
+    name = "cpu"
+
+    def __init__(self, library: Library | str | None = None) -> None:
+        self._given = library
+
+    @property
+    def library(self) -> Library | str:
+        """The compiled scans, or a sentence saying why there are none."""
+        return installed() if self._given is None else self._given
+
+    def refuses(self, call: Call) -> str | None:
+        drive, structure = call.drive, call.structure  # pyright: ignore
+        if drive.device.type != "cpu":
+            return f"the compiled CPU scan runs on the CPU and this call is on {drive.device.type}"
+        if drive.dtype not in _DTYPES:
+            return f"the compiled CPU scan computes float32 and float64, not {_word(drive.dtype)}"
+        if structure not in _STRUCTURES:
+            return f"the compiled CPU scan has no {structure.replace('_', '-')} matrices"
+        library = self.library
+        return library if isinstance(library, str) else None
+
+    def run(self, call: ScanStruct, *, backward: bool) -> None:
+        """Compute what the struct describes, in place."""
+        library = self.library
+        if isinstance(library, str):
+            raise RuntimeError(library)
+        library.run(call, backward=backward)
+
+
+def lay_out(
+    cell: int, call, *, initial_cell=None, hold_cell=None, inner_bias=None
+) -> tuple[ScanStruct, list[Tensor]]:
+    """The call as the library reads it, and the tensors that it points into."""
+    drive = call.drive
+    gates, steps, batch, units = drive.shape
+    expand, *others = call.factors
+    project, diagonal = (*others, None, None)[:2]
+    rank = 0 if project is None else project.shape[1]
+    tied = project is not None and project.shape[0] == 1
+    mask_count = 0 if call.masks is None else call.masks.shape[0]
+    hold_width = 0 if call.hold is None else call.hold.shape[-1]
+    hold_cell_width = 0 if hold_cell is None else hold_cell.shape[-1]
+    struct = ScanStruct(
+        cell, drive.dtype == torch.float64, steps, batch, units, rank, tied, mask_count,
+        hold_width, hold_cell_width, torch.get_num_threads(),
+    )  # fmt: skip
+    per_sequence = (batch, units)
+    wanted = (
+        ("drive", drive, (gates, steps, batch, units)),
+        ("initial", call.initial, per_sequence),
+        ("initial_cell", initial_cell, per_sequence),
+        ("expand", expand, (gates, units, rank or units)),
+        ("project", project, (1 if tied else gates, rank, units)),
+        ("diagonal", diagonal, (gates, units)),
+        ("masks", call.masks, (1 if mask_count == 1 else gates, batch, units)),
+        ("hold", call.hold, (steps, batch, 1 if hold_width == 1 else units)),
+        ("hold_cell", hold_cell, (steps, batch, 1 if hold_cell_width == 1 else units)),
+        ("inner_bias", inner_bias, (units,)),
+    )
+    keep = []
+    for name, tensor, shape in wanted:
+        if tensor is None:
+            continue
+        if tensor.shape != shape or tensor.dtype != drive.dtype:
+            raise ValueError(
+                f"{name} is {tuple(tensor.shape)} of {_word(tensor.dtype)}: expected {shape} of "
+                f"{_word(drive.dtype)}, to match the drive {tuple(drive.shape)}"
+            )
+        keep.append(point(struct, name, tensor))
+    return struct, keep
+
+
+def point(struct: ScanStruct, name: str, tensor: Tensor) -> Tensor:
+    """Let a field point at a tensor; the one returned must live as long as the struct is used."""
+    tensor = tensor.contiguous()
+    setattr(struct, name, tensor.data_ptr())
+    return tensor
+
+
+def _word(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")

@@ -1,0 +1,179 @@
+/* The GRU over time for one block of sequences. Slots of `kept`: reset, carry, candidate, inner. */
+
+INLINE vec NAME(gru_next)(const plan *p, const block *k, int64_t t, int64_t r, int64_t unit,
+                          int64_t count, vec h, vec carry, vec candidate) {
+    vec next = candidate * (1 - carry) + h * carry;
+    if (p->call->hold_width) {
+        vec hold = NAME(hold_at)(p->call->hold, p->call->hold_width, p, k, t, r, unit, count);
+        next = next * (1 - hold) + h * hold;
+    }
+    NAME(store)(k->next + r * p->row + unit, next);
+    NAME(store_some)((REAL *)p->call->states + NAME(place)(p, k, t, r, unit), next, count);
+    return next;
+}
+
+TARGET static void NAME(gru_after_step)(const plan *p, block *k, int64_t t) {
+    int64_t slot = p->steps * p->batch * p->n;
+    const REAL *drive = p->call->drive;
+    REAL *kept = p->call->kept;
+    for (int i = 0; i < p->group_count; i++) NAME(enter)(p, k, &p->groups[i], k->state);
+    for (int64_t unit = 0; unit < p->n; unit += WIDTH) {
+        for (int i = 0, g = 0; g < 3; g++) {
+            i += g == p->groups[i].first + p->groups[i].count;
+            NAME(leave)(p, k, &p->groups[i], g, unit);
+        }
+        EACH_VECTOR(unit, within, r) {
+            int64_t u = unit + within, count = p->n - u, at = NAME(place)(p, k, t, r, u);
+            AHEAD(drive + at, slot, 3);
+            vec h = NAME(load)(k->state + r * p->row + u);
+            vec reset = NAME(sigmoid)(NAME(load_some)(drive + at, count) +
+                                      NAME(product_at)(p, k, 0, r, u, within));
+            vec carry = NAME(sigmoid)(NAME(load_some)(drive + slot + at, count) +
+                                      NAME(product_at)(p, k, 1, r, u, within));
+            vec inner = NAME(product_at)(p, k, 2, r, u, within);
+            if (p->inner) inner += NAME(load)(p->inner + u);
+            vec candidate =
+                NAME(tanh)(NAME(load_some)(drive + 2 * slot + at, count) + reset * inner);
+            NAME(store_some)(kept + at, reset, count);
+            NAME(store_some)(kept + slot + at, carry, count);
+            NAME(store_some)(kept + 2 * slot + at, candidate, count);
+            NAME(store_some)(kept + 3 * slot + at, inner, count);
+            NAME(gru_next)(p, k, t, r, u, count, h, carry, candidate);
+        }
+    }
+}
+
+TARGET static void NAME(gru_before_step)(const plan *p, block *k, int64_t t) {
+    int64_t slot = p->steps * p->batch * p->n;
+    const REAL *drive = p->call->drive;
+    REAL *kept = p->call->kept;
+    int last = p->group_count - 1;
+    for (int i = 0; i < last; i++) NAME(enter)(p, k, &p->groups[i], k->state);
+    for (int64_t unit = 0; unit < p->n; unit += WIDTH) {
+        NAME(leave)(p, k, &p->groups[0], 0, unit);
+        NAME(leave)(p, k, &p->groups[last - 1], 1, unit);
+        EACH_VECTOR(unit, within, r) {
+            int64_t u = unit + within, count = p->n - u, at = NAME(place)(p, k, t, r, u);
+            AHEAD(drive + at, slot, 2);
+            vec reset = NAME(sigmoid)(NAME(load_some)(drive + at, count) +
+                                      NAME(product_at)(p, k, 0, r, u, within));
+            vec carry = NAME(sigmoid)(NAME(load_some)(drive + slot + at, count) +
+                                      NAME(product_at)(p, k, 1, r, u, within));
+            NAME(store_some)(kept + at, reset, count);
+            NAME(store_some)(kept + slot + at, carry, count);
+            REAL *h = k->state + r * p->row + u;
+            NAME(store)(k->carried + r * p->row + u, reset * NAME(load)(h));
+            NAME(store)(k->cell + r * p->row + u, carry);
+        }
+    }
+    NAME(enter)(p, k, &p->groups[last], k->carried);
+    for (int64_t unit = 0; unit < p->n; unit += WIDTH) {
+        NAME(leave)(p, k, &p->groups[last], 2, unit);
+        EACH_VECTOR(unit, within, r) {
+            int64_t u = unit + within, count = p->n - u, at = NAME(place)(p, k, t, r, u);
+            AHEAD(drive + 2 * slot + at, slot, 1);
+            vec candidate = NAME(tanh)(NAME(load_some)(drive + 2 * slot + at, count) +
+                                       NAME(product_at)(p, k, 2, r, u, within));
+            NAME(store_some)(kept + 2 * slot + at, candidate, count);
+            NAME(gru_next)(p, k, t, r, u, count, NAME(load)(k->state + r * p->row + u),
+                           NAME(load)(k->cell + r * p->row + u), candidate);
+        }
+    }
+}
+
+TARGET static void NAME(gru_forward)(const plan *p, block *k) {
+    NAME(copy_in)(p, k, p->call->initial, k->state);
+    NAME(copy_masks)(p, k);
+    for (int64_t t = 0; t < p->steps; t++) {
+        (p->call->cell == GRU_AFTER ? NAME(gru_after_step) : NAME(gru_before_step))(p, k, t);
+        REAL *old = k->state;
+        k->state = k->next;
+        k->next = old;
+    }
+}
+
+INLINE const REAL *NAME(state_before)(const plan *p, const block *k, int64_t t, int64_t r,
+                                      const void *initial, const void *states) {
+    if (t) return (const REAL *)states + NAME(place)(p, k, t - 1, r, 0);
+    return (const REAL *)initial + (k->first + r) * p->n;
+}
+
+/* The part of a step backwards that needs no matrix: gradients of carry and candidate (and reset
+ * where it stands after the matrix), and what flows straight to the state before. */
+TARGET static void NAME(gru_slopes)(const plan *p, block *k, int64_t t) {
+    int64_t slot = p->steps * p->batch * p->n;
+    int after = p->call->cell == GRU_AFTER;
+    const REAL *kept = p->call->kept, *arriving = p->call->grad_states;
+    REAL *grad_drive = p->call->grad_drive;
+    for (int64_t r = 0; r < k->rows; r++) {
+        const REAL *before =
+            NAME(state_before)(p, k, t, r, p->call->initial, p->call->states);
+        for (int64_t u = 0; u < p->n; u += LANES) {
+            int64_t count = p->n - u, at = NAME(place)(p, k, t, r, u), here = r * p->row + u;
+            vec grad = NAME(load)(k->carried + here) + NAME(load_some)(arriving + at, count);
+            vec carry = NAME(load_some)(kept + slot + at, count);
+            vec candidate = NAME(load_some)(kept + 2 * slot + at, count);
+            vec let_in = grad, straight = grad * carry;
+            if (p->call->hold_width) {
+                vec hold = NAME(hold_at)(p->call->hold, p->call->hold_width, p, k, t, r, u, count);
+                let_in = grad * (1 - hold);
+                straight = hold * grad + let_in * carry;
+            }
+            NAME(store)(k->carried + here, straight);
+            vec h = NAME(load_some)(before + u, count);
+            vec opened = let_in * (1 - carry);
+            vec to_carry = opened * carry * (h - candidate);
+            vec to_candidate = opened * (1 - candidate * candidate);
+            NAME(store_some)(grad_drive + slot + at, to_carry, count);
+            NAME(store_some)(grad_drive + 2 * slot + at, to_candidate, count);
+            NAME(store)(k->vectors[1] + here, to_carry);
+            if (!after) {
+                NAME(store)(k->vectors[2] + here, to_candidate);
+                continue;
+            }
+            vec reset = NAME(load_some)(kept + at, count);
+            vec inner = NAME(load_some)(kept + 3 * slot + at, count);
+            vec behind = to_candidate * reset;
+            vec to_reset = behind * (1 - reset) * inner;
+            NAME(store_some)(grad_drive + at, to_reset, count);
+            NAME(store)(k->vectors[0] + here, to_reset);
+            NAME(store)(k->vectors[2] + here, behind);
+        }
+    }
+}
+
+/* Reset-before: back through the candidate's matrix to r h, and from there to both. */
+TARGET static void NAME(gru_through_reset)(const plan *p, block *k, int64_t t) {
+    const group *of = &p->groups[p->group_count - 1];
+    const REAL *kept = p->call->kept;
+    REAL *grad_drive = p->call->grad_drive;
+    NAME(enter_back)(p, k, of);
+    for (int64_t unit = 0; unit < p->n; unit += WIDTH) {
+        NAME(leave_back)(p, k, of, unit);
+        EACH_VECTOR(unit, within, r) {
+            int64_t u = unit + within, count = p->n - u, at = NAME(place)(p, k, t, r, u);
+            int64_t here = r * p->row + u;
+            const REAL *before =
+                NAME(state_before)(p, k, t, r, p->call->initial, p->call->states);
+            vec gated = NAME(gradient_at)(p, k, of, r, u, within);
+            vec reset = NAME(load_some)(kept + at, count);
+            vec through = gated * reset;
+            vec to_reset = through * (1 - reset) * NAME(load_some)(before + u, count);
+            NAME(store_some)(grad_drive + at, to_reset, count);
+            NAME(store)(k->vectors[0] + here, to_reset);
+            NAME(store)(k->carried + here, NAME(load)(k->carried + here) + through);
+        }
+    }
+}
+
+TARGET static void NAME(gru_backward)(const plan *p, block *k) {
+    int after = p->call->cell == GRU_AFTER;
+    memset(k->carried, 0, (size_t)(BLOCK * p->row) * sizeof(REAL));
+    NAME(copy_masks)(p, k);
+    for (int64_t t = p->steps - 1; t >= 0; t--) {
+        NAME(gru_slopes)(p, k, t);
+        if (!after) NAME(gru_through_reset)(p, k, t);
+        NAME(carry_back)(p, k, 0, after ? p->group_count : p->group_count - 1);
+    }
+    NAME(copy_out)(p, k, k->carried, p->call->grad_initial);
+}

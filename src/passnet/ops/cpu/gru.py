@@ -1,0 +1,45 @@
+"""The compiled GRU scan."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor
+
+from passnet.ops.cpu.engine import CpuEngine, lay_out, point
+from passnet.ops.gru_scan.call import GruScan
+
+_CELLS = {"after": 0, "before": 1}
+
+
+@final
+class CpuGru(CpuEngine[GruScan]):
+    """Keeps the gates, and for reset-after the product behind the reset gate."""
+
+    def saved_like(self, call: GruScan) -> list[Tensor]:
+        count = 4 if call.reset == "after" else 3
+        return [call.drive.new_empty((count, *call.drive.shape[1:]))]
+
+    def forward(self, call: GruScan) -> list[Tensor]:
+        (states,), (kept,) = call.outputs_like(), self.saved_like(call)
+        struct, keep = lay_out(_CELLS[call.reset], call, inner_bias=call.inner_bias)
+        keep += [point(struct, "states", states), point(struct, "kept", kept)]
+        self.run(struct, backward=False)
+        return [states, kept]
+
+    def backward(
+        self, call: GruScan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
+    ) -> list[Tensor]:
+        grad_drive = torch.empty(call.drive.shape, dtype=call.drive.dtype)
+        grad_initial = torch.empty(call.initial.shape, dtype=call.drive.dtype)
+        struct, keep = lay_out(_CELLS[call.reset], call, inner_bias=call.inner_bias)
+        keep += [
+            point(struct, "states", outputs[0]),
+            point(struct, "kept", saved[0]),
+            point(struct, "grad_states", grads[0]),
+            point(struct, "grad_drive", grad_drive),
+            point(struct, "grad_initial", grad_initial),
+        ]
+        self.run(struct, backward=True)
+        return [grad_drive, grad_initial]

@@ -1,0 +1,94 @@
+/* Everything for one element type and one instruction set; see scan.c for who includes it. */
+
+#include "lanes.h"
+#include "products.h"
+#include "plan.h"
+#include "maps.h"
+#include "gru.h"
+#include "lstm.h"
+#include "gradients.h"
+
+TARGET static int NAME(run_rows)(const void *prepared, int64_t first, int64_t stop) {
+    const plan *p = prepared;
+    if (first >= stop) return 0;
+    block k = {0};
+    if (NAME(take_scratch)(&k, p)) return 1;
+    int64_t blocks = (stop - first + BLOCK - 1) / BLOCK;
+    int64_t size = (stop - first + blocks - 1) / blocks;
+    for (; first < stop; first += size) {
+        k.first = first;
+        k.rows = stop - first < size ? stop - first : size;
+        if (p->call->cell == LSTM)
+            (p->backward ? NAME(lstm_backward) : NAME(lstm_forward))(p, &k);
+        else
+            (p->backward ? NAME(gru_backward) : NAME(gru_forward))(p, &k);
+    }
+    free(k.memory);
+    return 0;
+}
+
+static int NAME(run)(const scan_call *call, int backward) {
+    plan p;
+    if (NAME(prepare)(&p, call, backward)) return 1;
+    int64_t slot = p.steps * p.batch * p.n * (int64_t)sizeof(REAL);
+    if (backward) {
+        expect_fresh(call->grad_drive, p.gates * slot);
+    } else {
+        expect_fresh(call->states, slot);
+        expect_fresh(call->cells, slot);
+        expect_fresh(call->kept, (call->cell == LSTM ? 5 : call->cell == GRU_AFTER ? 4 : 3) * slot);
+    }
+    int64_t each = p.n * p.gates * (p.d ? 2 * p.d + 16 : p.n + 16);
+    int64_t work = p.steps * p.batch * each;
+    int failed = in_threads(NAME(run_rows), &p, p.batch, call->threads, work);
+    free(p.memory);
+    return failed;
+}
+
+/* Input product, bias and one step, for a caller with nothing to differentiate. */
+static int NAME(run_step)(const scan_call *given, const step_input *in) {
+    scan_call call = *given;
+    int64_t n = call.units, rows = call.batch, gates = call.cell == LSTM ? 4 : 3;
+    int64_t slot = rows * n;
+    REAL *memory = malloc((size_t)((gates + 5) * slot) * sizeof(REAL));
+    if (!memory) return 1;
+    call.drive = memory;
+    call.kept = memory + gates * slot;
+    for (int64_t g = 0; g < gates; g++) {
+        const REAL *weight = (const REAL *)in->weight + g * n * in->width;
+        for (int64_t r = 0; r < rows; r++) {
+            REAL *to = memory + g * slot + r * n;
+            NAME(dots)((const REAL *)in->input + r * in->width, weight, in->width, n, to);
+            for (int64_t i = 0; in->bias && i < n; i++)
+                to[i] += ((const REAL *)in->bias)[g * n + i];
+        }
+    }
+    int failed = NAME(run)(&call, 0);
+    free(memory);
+    return failed;
+}
+
+#undef vec
+#undef bits
+#undef packed
+#undef group
+#undef plan
+#undef block
+#undef EACH_VECTOR
+#undef SUM_LENGTH
+#undef BLOCK
+#undef WIDTH
+#undef MANTISSA
+#undef EXPONENT_BIAS
+#undef SIGN_BIT
+#undef ROUNDER
+#undef LN2_HIGH
+#undef LN2_LOW
+#undef LOWEST_EXPONENT
+#undef REAL
+#undef BITS
+#undef LANES
+#undef IS_DOUBLE
+#undef NAME
+#undef LOAD_SOME
+#undef STORE_SOME

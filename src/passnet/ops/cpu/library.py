@@ -1,0 +1,125 @@
+"""Finding and loading the compiled scans; without them a sentence says why."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+INSTRUCTIONS = ("plain", "avx2", "avx512")
+"""Instruction sets by rising width, as `passnet_widest` counts them."""
+
+_NUMBERS = (
+    "cell", "is_double", "steps", "batch", "units", "rank", "tied", "mask_count", "hold_width",
+    "hold_cell_width", "threads",
+)  # fmt: skip
+_TENSORS = (
+    "drive", "initial", "initial_cell", "expand", "project", "diagonal", "masks", "hold",
+    "hold_cell", "inner_bias", "states", "cells", "kept", "grad_states", "grad_cells",
+    "grad_drive", "grad_initial", "grad_initial_cell",
+)  # fmt: skip
+
+
+class ScanStruct(ctypes.Structure):
+    """`scan_call` of scan.h."""
+
+    _fields_ = [(name, ctypes.c_int64) for name in _NUMBERS] + [
+        (name, ctypes.c_void_p) for name in _TENSORS
+    ]
+
+
+class StepStruct(ctypes.Structure):
+    """`step_input` of scan.h."""
+
+    _fields_ = [("width", ctypes.c_int64)] + [
+        (name, ctypes.c_void_p) for name in ("input", "weight", "bias")
+    ]
+
+
+class GradientStruct(ctypes.Structure):
+    """`gradient_call` of scan.h."""
+
+    _fields_ = [
+        (name, ctypes.c_int64)
+        for name in (
+            "is_double", "rows", "units", "rank", "gates", "input_count", "tied", "threads",
+        )
+    ] + [
+        (name, ctypes.c_void_p)
+        for name in (
+            "inputs", "grads", "expand", "project", "grad_expand", "grad_project", "grad_diagonal",
+        )
+    ]  # fmt: skip
+
+
+class Library:
+    """The compiled scans, at one instruction set; by default the widest this machine has."""
+
+    def __init__(self, loaded: ctypes.CDLL, instructions: str | None = None) -> None:
+        self._loaded = loaded
+        self._scan = loaded.passnet_scan
+        self._scan.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+        self._scan.restype = ctypes.c_int64
+        self._step = loaded.passnet_step
+        self._step.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+        self._step.restype = ctypes.c_int64
+        self._gradients = loaded.passnet_factor_gradients
+        self._gradients.argtypes = (ctypes.c_void_p, ctypes.c_int64)
+        self._gradients.restype = ctypes.c_int64
+        loaded.passnet_widest.restype = ctypes.c_int64
+        widest = int(loaded.passnet_widest())
+        self.supported = INSTRUCTIONS[: widest + 1]
+        self.instructions = instructions or self.supported[-1]
+        if self.instructions not in self.supported:
+            known = ", ".join(repr(name) for name in self.supported)
+            raise ValueError(f"instructions={instructions!r}: this machine has {known}")
+        self._level = INSTRUCTIONS.index(self.instructions)
+
+    def using(self, instructions: str) -> Library:
+        """The same scans at another instruction set of this machine."""
+        return Library(self._loaded, instructions)
+
+    def run(self, call: ScanStruct, *, backward: bool) -> None:
+        """Compute one scan; the struct's tensors must outlive the call."""
+        if self._scan(ctypes.addressof(call), backward, self._level):
+            raise MemoryError(_NO_MEMORY.format(call.units))
+
+    def step(self, call: ScanStruct, given: StepStruct) -> None:
+        """Compute one step whose drive is an input's product plus a bias."""
+        if self._step(ctypes.addressof(call), ctypes.addressof(given), self._level):
+            raise MemoryError(_NO_MEMORY.format(call.units))
+
+    def factor_gradients(self, call: GradientStruct) -> None:
+        """Compute the gradients of low-rank factors."""
+        if self._gradients(ctypes.addressof(call), self._level):
+            raise MemoryError(_NO_MEMORY.format(call.units))
+
+
+def load(folder: Path = FOLDER) -> Library | str:
+    """The library in `folder`, or a sentence saying why there is none."""
+    found = sorted(folder.glob("_scan*.so"))
+    if not found:
+        return (
+            "the compiled CPU scan is not installed: there was no C compiler when passnet was "
+            "installed; install one (gcc or clang) and install passnet again"
+        )
+    try:
+        loaded = ctypes.CDLL(str(found[0]))
+        size = loaded.passnet_call_bytes
+    except (OSError, AttributeError) as error:
+        return f"the compiled CPU scan {found[0].name} cannot be loaded ({error}): {_AGAIN}"
+    size.restype = ctypes.c_int64
+    if size() != sum(map(ctypes.sizeof, (ScanStruct, StepStruct, GradientStruct))):
+        return f"the compiled CPU scan {found[0].name} is of another version: {_AGAIN}"
+    return Library(loaded)
+
+
+_AGAIN = "install passnet again to rebuild it"
+_NO_MEMORY = "no memory for the scratch of a scan over {} units: free some, or use backend='eager'"
+
+
+@cache
+def installed() -> Library | str:
+    """What `load` finds beside this file, looked up once."""
+    return load()

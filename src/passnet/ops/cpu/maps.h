@@ -1,0 +1,109 @@
+/* The recurrent matrices of a block of rows, forwards and transposed. */
+
+INLINE const REAL *NAME(gate_summary)(const plan *p, const block *k, const group *of, int gate) {
+    return k->summaries + of->summary + (p->call->tied ? 0 : (gate - of->first) * p->d);
+}
+
+/* The vector that each gate of a group reads, and its projection to d numbers. */
+TARGET static void NAME(enter)(const plan *p, block *k, const group *of, REAL *state) {
+    const REAL *mask = NAME(mask_of)(p, k, of->first);
+    REAL *x = state;
+    if (mask) {
+        x = k->vectors[of->first];
+        for (int64_t r = 0; r < k->rows; r++)
+            for (int64_t i = r * p->row; i < r * p->row + p->n; i += LANES)
+                NAME(store)(x + i, NAME(load)(state + i) * NAME(load)(mask + i));
+    }
+    for (int g = of->first; g < of->first + of->count; g++) k->vectors[g] = x;
+    if (!p->d) return;
+    REAL *z = k->summaries + of->summary;
+    if (!p->direct) {
+        NAME(multiply)(k->rows, x, p->row, &of->narrow, 0, of->narrow.panels, z, p->summary_row, 0);
+        return;
+    }
+    const REAL *right = (const REAL *)p->call->project + (p->call->tied ? 0 : of->first * p->d * p->n);
+    for (int64_t r = 0; r < k->rows; r++)
+        NAME(dots)(x + r * p->row, right, p->n, NAME(group_width)(p, of), z + r * p->summary_row);
+}
+
+/* Units [unit, unit + WIDTH) of a gate's product, without the diagonal, into k->out. */
+TARGET static void NAME(leave)(const plan *p, block *k, const group *of, int gate, int64_t unit) {
+    int64_t left = p->n - unit, count = left < WIDTH ? left : WIDTH;
+    const REAL *from = p->d ? NAME(gate_summary)(p, k, of, gate) : k->vectors[gate];
+    int64_t row = p->d ? p->summary_row : p->row;
+    if (!p->direct) {
+        NAME(multiply)(k->rows, from, row, &p->wide[gate], unit / LANES, NAME(panels_for)(count),
+                       k->out[gate], WIDTH, 0);
+        return;
+    }
+    int64_t depth = p->d ? p->d : p->n;
+    const REAL *left_factor = (const REAL *)p->call->expand + (gate * p->n + unit) * depth;
+    for (int64_t r = 0; r < k->rows; r++)
+        NAME(dots)(from + r * row, left_factor, depth, count, k->out[gate] + r * WIDTH);
+}
+
+/* One gate's whole product at one vector of units: what `leave` found plus the diagonal. */
+INLINE vec NAME(product_at)(const plan *p, const block *k, int gate, int64_t r, int64_t unit,
+                            int64_t within) {
+    vec found = NAME(load)(k->out[gate] + r * WIDTH + within);
+    if (!p->diagonal) return found;
+    vec x = NAME(load)(k->vectors[gate] + r * p->row + unit);
+    return found + x * NAME(load)(p->diagonal + gate * p->row + unit);
+}
+
+/* Backwards, the gradients k->vectors of a group's products into d numbers for each gate. */
+TARGET static void NAME(enter_back)(const plan *p, block *k, const group *of) {
+    if (!p->d) return;
+    for (int g = of->first; g < of->first + of->count; g++) {
+        REAL *z = k->summaries + of->summary + (p->call->tied ? 0 : (g - of->first) * p->d);
+        NAME(multiply)(k->rows, k->vectors[g], p->row, &p->narrow[g], 0, p->narrow[g].panels, z,
+                       p->summary_row, p->call->tied && g > of->first);
+    }
+}
+
+/* Units [unit, unit + WIDTH) of the group's part of the state's gradient, into k->out[first]. */
+TARGET static void NAME(leave_back)(const plan *p, block *k, const group *of, int64_t unit) {
+    int64_t left = p->n - unit, count = left < WIDTH ? left : WIDTH;
+    int64_t first = unit / LANES, panels = NAME(panels_for)(count);
+    REAL *to = k->out[of->first];
+    if (p->d) {
+        NAME(multiply)(k->rows, k->summaries + of->summary, p->summary_row, &of->wide, first,
+                       panels, to, WIDTH, 0);
+        return;
+    }
+    for (int g = of->first; g < of->first + of->count; g++)
+        NAME(multiply)(k->rows, k->vectors[g], p->row, &p->wide[g], first, panels, to, WIDTH,
+                       g > of->first);
+}
+
+/* The group's part of the state's gradient at one vector of units. */
+INLINE vec NAME(gradient_at)(const plan *p, const block *k, const group *of, int64_t r,
+                             int64_t unit, int64_t within) {
+    vec found = NAME(load)(k->out[of->first] + r * WIDTH + within);
+    int64_t at = r * p->row + unit;
+    if (p->diagonal)
+        for (int g = of->first; g < of->first + of->count; g++)
+            found += NAME(load)(k->vectors[g] + at) * NAME(load)(p->diagonal + g * p->row + unit);
+    const REAL *mask = NAME(mask_of)(p, k, of->first);
+    return mask ? found * NAME(load)(mask + at) : found;
+}
+
+#define EACH_VECTOR(unit, within, r)                                                             \
+    for (int64_t unit##_stop = unit + WIDTH < p->n ? unit + WIDTH : p->n, r = 0; r < k->rows; r++) \
+        for (int64_t within = 0; unit + within < unit##_stop; within += LANES)
+
+/* k->carried += the gradient that came back through these groups. */
+TARGET static void NAME(carry_back)(const plan *p, block *k, int first_group, int last_group) {
+    for (int i = first_group; i < last_group; i++) NAME(enter_back)(p, k, &p->groups[i]);
+    for (int64_t unit = 0; unit < p->n; unit += WIDTH) {
+        for (int i = first_group; i < last_group; i++)
+            NAME(leave_back)(p, k, &p->groups[i], unit);
+        EACH_VECTOR(unit, within, r) {
+            REAL *to = k->carried + r * p->row + unit + within;
+            vec sum = NAME(load)(to);
+            for (int i = first_group; i < last_group; i++)
+                sum += NAME(gradient_at)(p, k, &p->groups[i], r, unit + within, within);
+            NAME(store)(to, sum);
+        }
+    }
+}

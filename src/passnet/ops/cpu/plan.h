@@ -1,0 +1,186 @@
+/* One call prepared: which gates read the same vector, their packed factors, and scratch.
+ *
+ * A gate's matrix is applied in two halves: into d numbers per row ("narrow"), and from them to n
+ * units a few panels at a time ("wide"). A dense matrix has only the second. Backwards the two
+ * factors change places.
+ */
+
+/* Sequences that go through all steps together, and units that are finished at once. */
+#define BLOCK 16
+#define WIDTH (4 * LANES)
+
+typedef struct {
+    int first, count;
+    packed narrow, wide; /* forward only narrow is used, backward only wide */
+    int64_t summary;     /* where this group's part of a row of summaries begins */
+} NAME(group);
+#define group NAME(group)
+
+typedef struct {
+    const scan_call *call;
+    int64_t n, d, gates, steps, batch;
+    int64_t row;         /* numbers from one row of scratch to the next */
+    int64_t summary_row;
+    int direct;          /* too few rows to pack for */
+    int backward;
+    int group_count;
+    group groups[4];
+    packed wide[4], narrow[4]; /* of single gates: forward wide, backward narrow */
+    const REAL *diagonal;      /* [G][row], or NULL */
+    const REAL *inner;         /* [row], or NULL */
+    REAL *memory;
+} NAME(plan);
+#define plan NAME(plan)
+
+/* One thread's share of the scratch; each part is [BLOCK][row] unless said. */
+typedef struct {
+    int64_t first, rows; /* sequences of the current block */
+    REAL *state, *next, *cell, *carried, *carried_cell;
+    REAL *vectors[4];  /* what enters each gate's matrix, or its gradient backwards */
+    REAL *summaries;   /* [BLOCK][summary_row] */
+    REAL *out[4];      /* [BLOCK][WIDTH] for each gate */
+    REAL *masks[4];
+    REAL *memory;
+} NAME(block);
+#define block NAME(block)
+
+TARGET static int64_t NAME(whole)(int64_t columns) { return NAME(panels_for)(columns) * LANES; }
+
+static const REAL *NAME(padded)(REAL **room, const REAL *from, int64_t rows, const plan *p) {
+    if (!from) return NULL;
+    REAL *to = *room;
+    for (int64_t i = 0; i < rows; i++)
+        memcpy(to + i * p->row, from + i * p->n, (size_t)p->n * sizeof(REAL));
+    *room += rows * p->row;
+    return to;
+}
+
+/* Gates whose matrices read one and the same vector form a group. */
+static void NAME(find_groups)(plan *p) {
+    int separate = p->call->mask_count > 1;
+    int opening = p->call->cell == GRU_BEFORE ? 2 : (int)p->gates;
+    for (int g = 0; g < p->gates;) {
+        int count = separate ? 1 : g < opening ? opening - g : (int)p->gates - g;
+        p->groups[p->group_count++] = (group){.first = g, .count = count};
+        g += count;
+    }
+}
+
+static int64_t NAME(group_width)(const plan *p, const group *of) {
+    return p->call->tied ? p->d : of->count * p->d;
+}
+
+TARGET static void NAME(pack_all)(plan *p, REAL **room) {
+    const REAL *expand = p->call->expand, *project = p->call->project;
+    int64_t n = p->n, d = p->d;
+    for (int g = 0; g < p->gates; g++) {
+        const REAL *left = expand + g * n * (d ? d : n);
+        if (!d) {
+            p->wide[g] = NAME(pack)(room, left, n, n, p->backward ? n : 1, p->backward ? 1 : n);
+        } else if (p->backward) {
+            p->narrow[g] = NAME(pack)(room, left, n, d, d, 1);
+        } else {
+            p->wide[g] = NAME(pack)(room, left, d, n, 1, d);
+        }
+    }
+    for (int i = 0; d && i < p->group_count; i++) {
+        group *of = &p->groups[i];
+        int64_t width = NAME(group_width)(p, of);
+        if (p->call->tied && i > 0) {
+            of->narrow = p->groups[0].narrow;
+            of->wide = p->groups[0].wide;
+            continue;
+        }
+        const REAL *right = project + (p->call->tied ? 0 : of->first * d * n);
+        if (p->backward) {
+            of->wide = NAME(pack)(room, right, width, n, n, 1);
+        } else {
+            of->narrow = NAME(pack)(room, right, n, width, 1, n);
+        }
+    }
+}
+
+/* 0, or 1 when there is no memory for it. */
+TARGET static int NAME(prepare)(plan *p, const scan_call *call, int backward) {
+    *p = (plan){.call = call, .backward = backward};
+    p->n = call->units, p->d = call->rank, p->steps = call->steps, p->batch = call->batch;
+    p->gates = call->cell == LSTM ? 4 : 3;
+    /* An odd number of cache lines, so that the rows of a block do not meet in one cache set. */
+    int64_t line = 64 / (int64_t)sizeof(REAL);
+    p->row = (((p->n + WIDTH) / line) | 1) * line;
+    p->direct = !backward && p->steps * p->batch <= DIRECT_ROWS;
+    NAME(find_groups)(p);
+    int64_t at = 0;
+    for (int i = 0; i < p->group_count; i++) {
+        p->groups[i].summary = at;
+        at += NAME(group_width)(p, &p->groups[i]);
+    }
+    p->summary_row = NAME(whole)(at) + LANES;
+    int64_t n = p->n, d = p->d;
+    int64_t numbers = (p->gates + 1) * p->row;
+    if (!p->direct)
+        numbers += p->gates * (d ? n * NAME(whole)(d) + d * NAME(whole)(n) : n * NAME(whole)(n));
+    p->memory = aligned_alloc(64, (size_t)(numbers * (int64_t)sizeof(REAL) + 63) / 64 * 64);
+    if (!p->memory) return 1;
+    REAL *room = p->memory;
+    memset(room, 0, (size_t)((p->gates + 1) * p->row) * sizeof(REAL));
+    p->diagonal = NAME(padded)(&room, call->diagonal, p->gates, p);
+    p->inner = NAME(padded)(&room, call->inner_bias, 1, p);
+    room = p->memory + (p->gates + 1) * p->row;
+    if (!p->direct) NAME(pack_all)(p, &room);
+    return 0;
+}
+
+static int NAME(take_scratch)(block *k, const plan *p) {
+    int64_t parts = 5 + 4 + p->call->mask_count;
+    int64_t numbers = BLOCK * (parts * p->row + p->summary_row + 4 * WIDTH);
+    size_t bytes = ((size_t)numbers * sizeof(REAL) + 63) / 64 * 64;
+    k->memory = aligned_alloc(64, bytes);
+    if (!k->memory) return 1;
+    memset(k->memory, 0, bytes);
+    REAL *room = k->memory;
+    REAL **wanted[] = {&k->state, &k->next, &k->cell, &k->carried, &k->carried_cell,
+                       &k->vectors[0], &k->vectors[1], &k->vectors[2], &k->vectors[3]};
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++, room += BLOCK * p->row)
+        *wanted[i] = room;
+    for (int64_t i = 0; i < p->call->mask_count; i++, room += BLOCK * p->row) k->masks[i] = room;
+    for (int g = 0; g < 4; g++, room += BLOCK * WIDTH) k->out[g] = room;
+    k->summaries = room;
+    return 0;
+}
+
+/* A caller's [batch][n] rows of this block into scratch, or back. */
+static void NAME(copy_in)(const plan *p, const block *k, const void *from, REAL *to) {
+    for (int64_t r = 0; r < k->rows; r++)
+        memcpy(to + r * p->row, (const REAL *)from + (k->first + r) * p->n,
+               (size_t)p->n * sizeof(REAL));
+}
+
+static void NAME(copy_out)(const plan *p, const block *k, const REAL *from, void *to) {
+    for (int64_t r = 0; r < k->rows; r++)
+        memcpy((REAL *)to + (k->first + r) * p->n, from + r * p->row,
+               (size_t)p->n * sizeof(REAL));
+}
+
+static void NAME(copy_masks)(const plan *p, const block *k) {
+    for (int64_t i = 0; i < p->call->mask_count; i++)
+        NAME(copy_in)(p, k, (const REAL *)p->call->masks + i * p->batch * p->n, k->masks[i]);
+}
+
+INLINE const REAL *NAME(mask_of)(const plan *p, const block *k, int gate) {
+    if (!p->call->mask_count) return NULL;
+    return k->masks[p->call->mask_count == 1 ? 0 : gate];
+}
+
+/* Where a caller keeps unit `unit` of row `r` of this block at step `t`. */
+INLINE int64_t NAME(place)(const plan *p, const block *k, int64_t t, int64_t r, int64_t unit) {
+    return (t * p->batch + k->first + r) * p->n + unit;
+}
+
+/* The fraction of the old state to keep at that place. */
+INLINE vec NAME(hold_at)(const void *hold, int64_t width, const plan *p, const block *k, int64_t t,
+                         int64_t r, int64_t unit, int64_t count) {
+    const REAL *numbers = hold;
+    if (width == 1 && p->n > 1) return NAME(splat)(numbers[t * p->batch + k->first + r]);
+    return NAME(load_some)(numbers + NAME(place)(p, k, t, r, unit), count);
+}

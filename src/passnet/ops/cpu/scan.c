@@ -1,0 +1,230 @@
+/* Fused GRU and LSTM scans: threads, and the choice of instruction set at run time. */
+
+#include "scan.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#if defined(__linux__)
+#include <sys/mman.h>
+#endif
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define X86 1
+#include <immintrin.h>
+#else
+#define X86 0
+#endif
+
+#define EXPORT __attribute__((visibility("default")))
+#define INLINE __attribute__((always_inline)) static inline TARGET
+#if defined(__clang__)
+#define UNROLL _Pragma("unroll")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
+#endif
+/* Inputs of the next few vectors, for each of `gates` gates; a block's rows lie too far apart for
+ * the hardware to guess. */
+#define AHEAD(from, slot, gates)                                                                 \
+    UNROLL for (int ahead = 0; ahead < (gates); ahead++)                                         \
+        __builtin_prefetch((from) + ahead * (slot) + 2 * WIDTH)
+
+/* Up to this many rows in all, the factors are read as they are. */
+#define DIRECT_ROWS 4
+/* Multiplications that are worth a thread of their own. */
+#define THREAD_WORK 2000000
+
+typedef int (*rows_function)(const void *prepared, int64_t first, int64_t stop);
+
+typedef struct {
+    rows_function run;
+    const void *prepared;
+    int64_t first, stop;
+    int failed;
+} share;
+
+static void *run_share(void *given) {
+    share *of = given;
+    of->failed = of->run(of->prepared, of->first, of->stop);
+    return NULL;
+}
+
+/* `total` things in equal shares, one for each thread; the calling thread takes the first. `work`
+ * is how many multiplications they are. */
+static int in_threads(rows_function run, const void *prepared, int64_t total, int64_t threads,
+                      int64_t work) {
+    int64_t worth = work / THREAD_WORK;
+    int64_t count = threads < total ? threads : total;
+    count = worth < count ? worth : count;
+    if (count <= 1) return run(prepared, 0, total);
+    share *shares = malloc((size_t)count * sizeof *shares);
+    pthread_t *running = malloc((size_t)count * sizeof *running);
+    if (!shares || !running) {
+        free(shares);
+        free(running);
+        return run(prepared, 0, total);
+    }
+    int failed = 0;
+    int64_t size = total / count, larger = total % count, first = 0, started = 1;
+    for (int64_t i = 0; i < count; i++) {
+        int64_t stop = first + size + (i < larger);
+        shares[i] = (share){run, prepared, first, stop, 0};
+        first = stop;
+    }
+    for (; started < count; started++)
+        if (pthread_create(&running[started], NULL, run_share, &shares[started])) break;
+    run_share(&shares[0]);
+    for (int64_t i = started; i < count; i++) run_share(&shares[i]);
+    for (int64_t i = 1; i < started; i++) pthread_join(running[i], NULL);
+    for (int64_t i = 0; i < count; i++) failed |= shares[i].failed;
+    free(shares);
+    free(running);
+    return failed;
+}
+
+/* An allocator often takes a result this large fresh from the system, page by page as it is written
+ * here; large pages make that several times cheaper. */
+#define FRESH_BYTES (4 << 20)
+
+static void expect_fresh(void *result, int64_t bytes) {
+#if defined(MADV_HUGEPAGE)
+    uintptr_t first = ((uintptr_t)result + 4095) & ~(uintptr_t)4095;
+    uintptr_t stop = ((uintptr_t)result + (uintptr_t)bytes) & ~(uintptr_t)4095;
+    if (result && bytes >= FRESH_BYTES) madvise((void *)first, stop - first, MADV_HUGEPAGE);
+#else
+    (void)result, (void)bytes;
+#endif
+}
+
+#define TARGET
+#define MOST_ROWS 4
+
+#define REAL float
+#define BITS uint32_t
+#define LANES 4
+#define IS_DOUBLE 0
+#define NAME(x) x##_plain_float
+#define LOAD_SOME(v, from, count) __builtin_memcpy(&v, from, (size_t)(count) * sizeof(REAL))
+#define STORE_SOME(to, v, count) __builtin_memcpy(to, &v, (size_t)(count) * sizeof(REAL))
+#include "kernels.h"
+
+#define REAL double
+#define BITS uint64_t
+#define LANES 2
+#define IS_DOUBLE 1
+#define NAME(x) x##_plain_double
+#define LOAD_SOME(v, from, count) __builtin_memcpy(&v, from, (size_t)(count) * sizeof(REAL))
+#define STORE_SOME(to, v, count) __builtin_memcpy(to, &v, (size_t)(count) * sizeof(REAL))
+#include "kernels.h"
+
+#undef TARGET
+#undef MOST_ROWS
+
+#if X86
+#define TARGET __attribute__((target("avx2,fma")))
+#define MOST_ROWS 6
+
+static const int32_t below_float[16] = {-1, -1, -1, -1, -1, -1, -1, -1};
+static const int64_t below_double[8] = {-1, -1, -1, -1};
+#define FIRST_FLOATS(count) _mm256_loadu_si256((const void *)(below_float + 8 - (count)))
+#define FIRST_DOUBLES(count) _mm256_loadu_si256((const void *)(below_double + 4 - (count)))
+
+#define REAL float
+#define BITS uint32_t
+#define LANES 8
+#define IS_DOUBLE 0
+#define NAME(x) x##_avx2_float
+#define LOAD_SOME(v, from, count) v = (NAME(vec))_mm256_maskload_ps(from, FIRST_FLOATS(count))
+#define STORE_SOME(to, v, count) _mm256_maskstore_ps(to, FIRST_FLOATS(count), (__m256)(v))
+#include "kernels.h"
+
+#define REAL double
+#define BITS uint64_t
+#define LANES 4
+#define IS_DOUBLE 1
+#define NAME(x) x##_avx2_double
+#define LOAD_SOME(v, from, count) v = (NAME(vec))_mm256_maskload_pd(from, FIRST_DOUBLES(count))
+#define STORE_SOME(to, v, count) _mm256_maskstore_pd(to, FIRST_DOUBLES(count), (__m256d)(v))
+#include "kernels.h"
+
+#undef TARGET
+#undef MOST_ROWS
+
+#define TARGET __attribute__((target("avx512f,avx2,fma")))
+#define MOST_ROWS 8
+#define FIRST(count) ((1u << (count)) - 1)
+
+#define REAL float
+#define BITS uint32_t
+#define LANES 16
+#define IS_DOUBLE 0
+#define NAME(x) x##_avx512_float
+#define LOAD_SOME(v, from, count)                                                                \
+    v = (NAME(vec))_mm512_maskz_loadu_ps((__mmask16)FIRST(count), from)
+#define STORE_SOME(to, v, count)                                                                 \
+    _mm512_mask_storeu_ps(to, (__mmask16)FIRST(count), (__m512)(v))
+#include "kernels.h"
+
+#define REAL double
+#define BITS uint64_t
+#define LANES 8
+#define IS_DOUBLE 1
+#define NAME(x) x##_avx512_double
+#define LOAD_SOME(v, from, count)                                                                \
+    v = (NAME(vec))_mm512_maskz_loadu_pd((__mmask8)FIRST(count), from)
+#define STORE_SOME(to, v, count)                                                                 \
+    _mm512_mask_storeu_pd(to, (__mmask8)FIRST(count), (__m512d)(v))
+#include "kernels.h"
+#endif
+
+/* The widest instruction set of this machine: 0 plain, 1 AVX2, 2 AVX-512. */
+EXPORT int64_t passnet_widest(void) {
+#if X86
+    __builtin_cpu_init();
+    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("fma")) return 2;
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
+#endif
+    return 0;
+}
+
+/* So that a library and a package of different versions refuse each other. */
+EXPORT int64_t passnet_call_bytes(void) {
+    return (int64_t)(sizeof(scan_call) + sizeof(step_input) + sizeof(gradient_call));
+}
+
+/* Both return 0 when done, 1 when memory ran out; `level` is at most what passnet_widest says. */
+EXPORT int64_t passnet_scan(const scan_call *call, int64_t backward, int64_t level) {
+    int back = (int)backward;
+    (void)level;
+#if X86
+    if (level == 2)
+        return call->is_double ? run_avx512_double(call, back) : run_avx512_float(call, back);
+    if (level == 1)
+        return call->is_double ? run_avx2_double(call, back) : run_avx2_float(call, back);
+#endif
+    return call->is_double ? run_plain_double(call, back) : run_plain_float(call, back);
+}
+
+/* `call` has no drive, and keeps nothing. */
+EXPORT int64_t passnet_step(const scan_call *call, const step_input *in, int64_t level) {
+    (void)level;
+#if X86
+    if (level == 2)
+        return call->is_double ? run_step_avx512_double(call, in) : run_step_avx512_float(call, in);
+    if (level == 1)
+        return call->is_double ? run_step_avx2_double(call, in) : run_step_avx2_float(call, in);
+#endif
+    return call->is_double ? run_step_plain_double(call, in) : run_step_plain_float(call, in);
+}
+
+/* The same for the gradients of low-rank factors. */
+EXPORT int64_t passnet_factor_gradients(const gradient_call *of, int64_t level) {
+    (void)level;
+#if X86
+    if (level == 2)
+        return of->is_double ? factor_gradients_avx512_double(of) : factor_gradients_avx512_float(of);
+    if (level == 1)
+        return of->is_double ? factor_gradients_avx2_double(of) : factor_gradients_avx2_float(of);
+#endif
+    return of->is_double ? factor_gradients_plain_double(of) : factor_gradients_plain_float(of);
+}

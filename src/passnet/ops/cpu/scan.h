@@ -1,0 +1,69 @@
+/* What a caller hands to the compiled scans; library.py mirrors this struct field by field. */
+#ifndef PASSNET_SCAN_H
+#define PASSNET_SCAN_H
+
+#include <stdint.h>
+
+enum { GRU_AFTER, GRU_BEFORE, LSTM };
+
+/* All tensors are contiguous and of one element type. T steps, B sequences, n units. */
+typedef struct {
+    int64_t cell;
+    int64_t is_double;
+    int64_t steps, batch, units;
+    int64_t rank;            /* 0: dense */
+    int64_t tied;            /* project is [1, d, n] */
+    int64_t mask_count;      /* 0, 1 or the number of gates */
+    int64_t hold_width;      /* 0, 1 or n */
+    int64_t hold_cell_width;
+    int64_t threads;
+
+    const void *drive;       /* [G, T, B, n] */
+    const void *initial;     /* [B, n] */
+    const void *initial_cell;
+    const void *expand;      /* [G, n, d], or the dense weight [G, n, n] */
+    const void *project;     /* [G or 1, d, n] */
+    const void *diagonal;    /* [G, n] or NULL */
+    const void *masks;       /* [mask_count, B, n] */
+    const void *hold;        /* [T, B, hold_width] */
+    const void *hold_cell;
+    const void *inner_bias;  /* [n] or NULL */
+
+    void *states;            /* [T, B, n]: written forward, read backward, as are the next two */
+    void *cells;
+    void *kept;              /* GRU [4 or 3, T, B, n]: reset, carry, candidate, inner product;
+                                LSTM [5, T, B, n]: four gates, tanh of the proposed cell */
+
+    const void *grad_states; /* [T, B, n] */
+    const void *grad_cells;
+    void *grad_drive;        /* [G, T, B, n] */
+    void *grad_initial;      /* [B, n] */
+    void *grad_initial_cell;
+} scan_call;
+
+/* What gives a single step its drive: W x + b. */
+typedef struct {
+    int64_t width;           /* m */
+    const void *input;       /* [B, m] */
+    const void *weight;      /* [G, n, m] */
+    const void *bias;        /* [G, n] or NULL */
+} step_input;
+
+/* The gradients of low-rank factors from what g matrices read and the gradients of what they gave,
+ * in N rows. */
+typedef struct {
+    int64_t is_double;
+    int64_t rows, units, rank, gates;
+    int64_t input_count;     /* 1: all matrices read the same rows */
+    int64_t tied;            /* project is [1, d, n] */
+    int64_t threads;
+    const void *inputs;      /* [input_count, N, n] */
+    const void *grads;       /* [g, N, n] */
+    const void *expand;      /* [g, n, d] */
+    const void *project;     /* [g or 1, d, n] */
+    void *grad_expand;
+    void *grad_project;
+    void *grad_diagonal;     /* [g, n] or NULL */
+} gradient_call;
+
+#endif

@@ -1,0 +1,103 @@
+"""One step of a cell for a few sequences, with nothing to differentiate: one call of the library.
+
+A registered op costs more than the arithmetic of one step, so streaming goes past it; what it
+computes is the same compiled scan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+from torch import Tensor
+
+from passnet.ops.cpu.library import Library, ScanStruct, StepStruct, installed
+
+CELLS = {"gru_after": 0, "gru_before": 1, "lstm": 2}
+FEW = 4
+"""Sequences up to which a step reads the factors as they are stored."""
+
+_FACTORS = {
+    "dense": ("expand",),
+    "low_rank": ("expand", "project"),
+    "low_rank_plus_diagonal": ("expand", "project", "diagonal"),
+}
+
+
+class CellStep:
+    """A cell's tensors laid out once; `places` says whether they still are where they were."""
+
+    def __init__(
+        self,
+        kind: str,
+        structure: str,
+        factors: Sequence[Tensor],
+        *,
+        input_weight: Tensor,
+        bias: Tensor | None,
+        inner_bias: Tensor | None,
+        library: Library,
+    ) -> None:
+        gates, units, width = input_weight.shape
+        names = _FACTORS[structure]
+        tensors: dict[str, Tensor] = dict(zip(names, factors, strict=True))
+        if inner_bias is not None:
+            tensors["inner_bias"] = inner_bias
+        project = tensors.get("project")
+        rank = 0 if project is None else project.shape[1]
+        tied = project is not None and project.shape[0] == 1
+        double = input_weight.dtype == torch.float64
+        call = ScanStruct(CELLS[kind], double, 1, 0, units, rank, tied, 0, 0, 0, 1)
+        _point(call, tensors)
+        given = StepStruct(width)
+        _point(given, {"weight": input_weight} | ({} if bias is None else {"bias": bias}))
+        self._call, self._given, self._library = bytes(call), bytes(given), library
+        self.units, self.width, self.dtype = units, width, input_weight.dtype
+
+    def __call__(self, x: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The next state, `[B, n]` each, from contiguous x `[B, m]` and the state before."""
+        call = ScanStruct.from_buffer_copy(self._call)
+        given = StepStruct.from_buffer_copy(self._given)
+        following = tuple([torch.empty_like(part) for part in state])
+        call.batch = x.shape[0]
+        given.input = x.data_ptr()
+        call.initial, call.states = state[0].data_ptr(), following[0].data_ptr()
+        if len(state) > 1:
+            call.initial_cell, call.cells = state[1].data_ptr(), following[1].data_ptr()
+        self._library.step(call, given)
+        return following
+
+
+def prepare(
+    kind: str,
+    structure: str,
+    factors: Sequence[Tensor],
+    *,
+    input_weight: Tensor,
+    bias: Tensor | None,
+    inner_bias: Tensor | None,
+) -> CellStep | None:
+    """The step of this cell, or None where the compiled scan has none for it."""
+    library = installed()
+    if isinstance(library, str) or structure not in _FACTORS:
+        return None
+    dtype = input_weight.dtype
+    tensors = [input_weight, *factors, *(t for t in (bias, inner_bias) if t is not None)]
+    if dtype not in (torch.float32, torch.float64) or not all(
+        t.device.type == "cpu" and t.dtype == dtype and t.is_contiguous() for t in tensors
+    ):
+        return None
+    return CellStep(
+        kind,
+        structure,
+        factors,
+        input_weight=input_weight,
+        bias=bias,
+        inner_bias=inner_bias,
+        library=library,
+    )
+
+
+def _point(struct, tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        setattr(struct, name, tensor.data_ptr())

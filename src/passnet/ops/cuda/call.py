@@ -1,0 +1,104 @@
+"""What one scan call asks of a kernel, apart from how many steps and sequences it has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+Structure = Literal["dense", "low_rank", "low_rank_plus_diagonal"]
+ELEMENTS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
+CELLS = {"gru_after": 0, "gru_before": 1, "lstm": 2}
+
+
+@dataclass(frozen=True)
+class Call:
+    """The compile-time side of a scan: everything but T, B and the numbers themselves."""
+
+    cell: Literal["gru_after", "gru_before", "lstm"]
+    units: int
+    rank: int | None  # None: dense
+    dtype: torch.dtype
+    diagonal: bool = False
+    tied: bool = False
+    masks: int = 0  # 0 none, 1 shared by the gates, 2 one per gate
+    hold: int = 0  # 0 none, 1 per sequence, 2 per unit
+    hold_cell: int = 0
+    inner_bias: bool = False
+
+    @property
+    def gates(self) -> int:
+        return 4 if self.cell == "lstm" else 3
+
+    @property
+    def merged(self) -> bool:
+        """Whether all gates read one projection."""
+        return self.tied and self.masks != 2
+
+    def constants(self) -> dict[str, int]:
+        """The macros every kernel source reads."""
+        return {
+            "IO_TYPE": ELEMENTS[self.dtype],
+            "CELL": CELLS[self.cell],
+            "N": self.units,
+            "D": self.rank or 0,
+            "DIAG": int(self.diagonal),
+            "TIED": int(self.tied),
+            "MASKS": self.masks,
+            "HOLD": self.hold,
+            "HOLD_CELL": self.hold_cell,
+            "INNER": int(self.inner_bias),
+        }
+
+
+def _kind(tensor: Tensor | None, axis: int) -> int:
+    if tensor is None:
+        return 0
+    return 1 if tensor.shape[axis] == 1 else 2
+
+
+def describe(
+    drive: Tensor,
+    factors: tuple[Tensor, ...],
+    *,
+    cell: Literal["gru_after", "gru_before", "lstm"],
+    structure: Structure,
+    masks: Tensor | None = None,
+    hold: Tensor | None = None,
+    hold_cell: Tensor | None = None,
+    inner_bias: Tensor | None = None,
+) -> Call:
+    """The call these tensors make."""
+    units = drive.shape[-1]
+    return Call(
+        cell=cell,
+        units=units,
+        rank=None if structure == "dense" else factors[0].shape[-1],
+        dtype=drive.dtype,
+        diagonal=structure == "low_rank_plus_diagonal",
+        tied=structure != "dense" and factors[1].shape[0] == 1,
+        masks=_kind(masks, 0),
+        hold=2 if hold is not None and units == 1 else _kind(hold, -1),
+        hold_cell=2 if hold_cell is not None and units == 1 else _kind(hold_cell, -1),
+        inner_bias=inner_bias is not None,
+    )
+
+
+def refuses_anywhere(call: Call) -> str | None:
+    """Why no CUDA kernel takes this call, or None."""
+    if call.dtype not in ELEMENTS:
+        return f"the CUDA scan computes float32, bfloat16 and float16, not {call.dtype}."
+    if call.inner_bias and call.cell != "gru_after":
+        return "inner_bias belongs to the GRU that resets after its matrix."
+    return None
+
+
+def refuses_device(drive: Tensor, structure: str) -> str | None:
+    """Why these tensors are not for the CUDA scan at all, or None."""
+    if drive.device.type != "cuda":
+        return f"the CUDA scan runs on a GPU and this call is on {drive.device.type}"
+    if structure not in ("dense", "low_rank", "low_rank_plus_diagonal"):
+        return f"the CUDA scan has no {structure.replace('_', '-')} matrices"
+    return None

@@ -1,0 +1,105 @@
+// Shared by every scan kernel: element types, activations, lane reductions.
+// Header-free: everything below is CUDA C++ that NVRTC knows without an include path.
+
+#if IO_TYPE == 0
+typedef float io_t;
+__device__ __forceinline__ float to_float(io_t v) { return v; }
+__device__ __forceinline__ io_t from_float(float v) { return v; }
+#elif IO_TYPE == 1
+struct io_t { unsigned short bits; };
+__device__ __forceinline__ float to_float(io_t v) {
+  return __uint_as_float(((unsigned)v.bits) << 16);
+}
+__device__ __forceinline__ io_t from_float(float v) {
+  io_t r;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.bits) : "f"(v));
+  return r;
+}
+#else
+struct io_t { unsigned short bits; };
+__device__ __forceinline__ float to_float(io_t v) {
+  float r;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(v.bits));
+  return r;
+}
+__device__ __forceinline__ io_t from_float(float v) {
+  io_t r;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r.bits) : "f"(v));
+  return r;
+}
+#endif
+
+__device__ __forceinline__ void prefetch_l2(const void* p) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+}
+__device__ __forceinline__ float exp2_fast(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+__device__ __forceinline__ float reciprocal_fast(float x) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+// e^x (or e^2x) as a power of two, with the rounding error of the exponent put back.
+__device__ __forceinline__ float exp_scaled(float x, float high, float low) {
+  const float p = x * high;
+  const float rest = fmaf(x, high, -p) + x * low;
+  const float e = exp2_fast(p > 126.0f ? 126.0f : p);
+  return fabsf(p) < 126.0f ? fmaf(e, rest * 0.6931471805599453f, e) : e;
+}
+// The step of Newton's is for gates near one, whose gradient is their distance from it.
+__device__ __forceinline__ float sigmoid(float x) {
+  const float d = 1.0f + exp_scaled(x, -1.44269502162933f, -1.92596299e-8f);
+  const float r = reciprocal_fast(d);
+  return fmaf(fmaf(-d, r, 1.0f), r, r);
+}
+// The exponential form loses relative precision near zero, where a polynomial takes over.
+__device__ __forceinline__ float tanh_exact(float x) {
+  float s = x * x;
+  float p = fmaf(s, -0.00554265f, 0.02049851f);
+  p = fmaf(s, p, -0.05369874f);
+  p = fmaf(s, p, 0.13330988f);
+  p = fmaf(s, p, -0.33333267f);
+  float small = fmaf(x * s, p, x);
+  float e = exp_scaled(x, 2.88539004325866f, 3.85192598e-8f);
+  float large = fmaf(-2.0f, reciprocal_fast(1.0f + e), 1.0f);
+  return s < 0.36f ? small : large;
+}
+
+// Sums R values over the lanes that differ in the bits of 2*MASK-1, leaving each lane with a share
+// of the rows: a butterfly that halves what it carries at every level.
+template <int R, int MASK>
+struct ScatterSum {
+  static constexpr int H = (R + 1) / 2;
+  static constexpr int LEFT = ScatterSum<H, MASK / 2>::LEFT;
+  static __device__ __forceinline__ void run(float* v, int lane) {
+    const bool upper = lane & MASK;
+#pragma unroll
+    for (int i = 0; i < H; i++) {
+      const float low = v[i], high = i + H < R ? v[i + H] : 0.0f;
+      const float keep = R == 1 ? low : (upper ? high : low);
+      const float send = R == 1 ? low : (upper ? low : high);
+      v[i] = keep + __shfl_xor_sync(0xffffffffu, send, MASK);
+    }
+    ScatterSum<H, MASK / 2>::run(v, lane);
+  }
+  // Rows first <= r < limit are this lane's to store.
+  static __device__ __forceinline__ void rows(int lane, int& first, int& limit) {
+    if (R == 1) {
+      if (lane & MASK) limit = first;
+    } else if (lane & MASK) {
+      first += H;
+    } else {
+      limit = limit < first + H ? limit : first + H;
+    }
+    ScatterSum<H, MASK / 2>::rows(lane, first, limit);
+  }
+};
+template <int R>
+struct ScatterSum<R, 0> {
+  static constexpr int LEFT = R;
+  static __device__ __forceinline__ void run(float*, int) {}
+  static __device__ __forceinline__ void rows(int, int&, int&) {}
+};

@@ -1,0 +1,218 @@
+"""CUDA source to running kernels: NVRTC, a cubin cache on disk, launches on torch's stream."""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import hashlib
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+
+import torch
+
+SOURCES = Path(__file__).parent
+
+
+class CompileError(RuntimeError):
+    """NVRTC or the driver turned a kernel down."""
+
+
+def read_source(*names: str) -> str:
+    """The named source files of this folder, one after the other."""
+    return "\n".join((SOURCES / name).read_text(encoding="utf-8") for name in names)
+
+
+def cache_folder() -> Path:
+    """Where compiled kernels are kept between processes."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "passnet" / "kernels"
+
+
+def _nvrtc_candidates() -> list[str]:
+    torch_folder = Path(torch.__file__).parent
+    major = (torch.version.cuda or "13").split(".")[0]
+    site = torch_folder.parent
+    return [
+        # torch's own shim is linked to the NVRTC it was built with, wherever the wheel put it.
+        str(torch_folder / "lib" / "libcaffe2_nvrtc.so"),
+        f"libnvrtc.so.{major}",
+        *sorted(glob.glob(str(site / "nvidia" / "*" / "lib" / "libnvrtc.so.*"))),
+        "libnvrtc.so",
+    ]
+
+
+class Nvrtc:
+    """The run-time compiler, found where PyTorch's GPU build keeps it or at the path given."""
+
+    def __init__(self, path: str | None = None) -> None:
+        tried = []
+        for name in [path] if path else _nvrtc_candidates():
+            try:
+                library = ctypes.CDLL(name)
+                library.nvrtcVersion  # noqa: B018 (looks the symbol up)
+            except (OSError, AttributeError) as error:
+                tried.append(f"{name} ({error})")
+                continue
+            self.library = library
+            major, minor = ctypes.c_int(), ctypes.c_int()
+            self._check(library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+            self.version = (major.value, minor.value)
+            return
+        raise CompileError(
+            "NVRTC was not found; it ships with PyTorch's GPU wheels. Tried: " + "; ".join(tried)
+        )
+
+    def _check(self, status: int) -> None:
+        if status:
+            text = self.library.nvrtcGetErrorString
+            text.restype = ctypes.c_char_p
+            raise CompileError(f"NVRTC: {text(status).decode()}")
+
+    def compile(self, source: str, *, arch: str, options: tuple[str, ...] = ()) -> bytes:
+        """The cubin of one source for one architecture such as ``sm_90``."""
+        program = ctypes.c_void_p()
+        self._check(
+            self.library.nvrtcCreateProgram(
+                ctypes.byref(program), source.encode(), b"passnet.cu", 0, None, None
+            )
+        )
+        try:
+            flags = [f"--gpu-architecture={arch}", "--std=c++17", *options]
+            array = (ctypes.c_char_p * len(flags))(*[flag.encode() for flag in flags])
+            status = self.library.nvrtcCompileProgram(program, len(flags), array)
+            if status:
+                size = ctypes.c_size_t()
+                self._check(self.library.nvrtcGetProgramLogSize(program, ctypes.byref(size)))
+                log = ctypes.create_string_buffer(size.value)
+                self._check(self.library.nvrtcGetProgramLog(program, log))
+                raise CompileError(f"NVRTC could not compile for {arch}:\n{log.value.decode()}")
+            size = ctypes.c_size_t()
+            self._check(self.library.nvrtcGetCUBINSize(program, ctypes.byref(size)))
+            cubin = ctypes.create_string_buffer(size.value)
+            self._check(self.library.nvrtcGetCUBIN(program, cubin))
+            return cubin.raw
+        finally:
+            self.library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+@cache
+def nvrtc() -> Nvrtc:
+    """The NVRTC of this process."""
+    return Nvrtc()
+
+
+def cubin(source: str, *, arch: str, options: tuple[str, ...] = ()) -> bytes:
+    """Compile, or read what an earlier process compiled from the same text and options."""
+    compiler = nvrtc()
+    key = "\0".join([source, arch, *options, repr(compiler.version)])
+    path = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()}.cubin"
+    try:
+        return path.read_bytes()
+    except OSError:
+        pass
+    binary = compiler.compile(source, arch=arch, options=options)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # A rename is atomic, so another process never reads half a kernel.
+        with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
+            file.write(binary)
+        os.replace(file.name, path)
+    except OSError:
+        pass  # A read-only home costs a compilation per process, not the kernel.
+    return binary
+
+
+@cache
+def _driver() -> ctypes.CDLL:
+    return ctypes.CDLL("libcuda.so.1")
+
+
+def _check_driver(status: int) -> None:
+    if status:
+        text = ctypes.c_char_p()
+        _driver().cuGetErrorString(status, ctypes.byref(text))
+        raise CompileError(f"CUDA driver error {status}: {(text.value or b'unknown').decode()}")
+
+
+@cache
+def _context(device: int) -> ctypes.c_void_p:
+    torch.cuda.current_stream(device)  # initialises torch's primary context
+    _check_driver(_driver().cuInit(0))
+    handle, context = ctypes.c_int(), ctypes.c_void_p()
+    _check_driver(_driver().cuDeviceGet(ctypes.byref(handle), device))
+    _check_driver(_driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), handle))
+    return context
+
+
+def _enter(device: int) -> None:
+    current = ctypes.c_void_p()
+    _driver().cuCtxGetCurrent(ctypes.byref(current))
+    context = _context(device)
+    if current.value != context.value:
+        _check_driver(_driver().cuCtxSetCurrent(context))
+
+
+@cache
+def device_limits(device: int) -> tuple[int, int, str]:
+    """Multiprocessors, bytes of shared memory one block may take, and the architecture."""
+    properties = torch.cuda.get_device_properties(device)
+    arch = f"sm_{properties.major}{properties.minor}"
+    return properties.multi_processor_count, properties.shared_memory_per_block_optin, arch
+
+
+class Kernel:
+    """One entry point of a compiled source on one device."""
+
+    def __init__(
+        self, source: str, name: str, *, device: int, options: tuple[str, ...], shared: int
+    ) -> None:
+        arch = device_limits(device)[2]
+        binary = cubin(source, arch=arch, options=options)
+        _enter(device)
+        module = ctypes.c_void_p()
+        _check_driver(_driver().cuModuleLoadData(ctypes.byref(module), binary))
+        self.function = ctypes.c_void_p()
+        _check_driver(
+            _driver().cuModuleGetFunction(ctypes.byref(self.function), module, name.encode())
+        )
+        self.device = device
+        self.shared = shared
+        if shared > 48 * 1024:
+            maximum_dynamic_shared = 8
+            _check_driver(
+                _driver().cuFuncSetAttribute(self.function, maximum_dynamic_shared, shared)
+            )
+
+    def attribute(self, number: int) -> int:
+        """A CUfunction_attribute, such as 4 (registers) or 3 (local bytes)."""
+        value = ctypes.c_int()
+        _check_driver(_driver().cuFuncGetAttribute(ctypes.byref(value), number, self.function))
+        return value.value
+
+    def launch(
+        self,
+        grid: int,
+        threads: int,
+        arguments: list[torch.Tensor | int | None],
+        *,
+        cooperative: bool = False,
+    ) -> None:
+        """Queue the kernel on torch's current stream; None stands for a null pointer."""
+        _enter(self.device)
+        values: list[ctypes.c_void_p | ctypes.c_int] = []
+        for argument in arguments:
+            if argument is None:
+                values.append(ctypes.c_void_p(0))
+            elif isinstance(argument, int):
+                values.append(ctypes.c_int(argument))
+            else:
+                values.append(ctypes.c_void_p(argument.data_ptr()))
+        pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
+        stream = ctypes.c_void_p(torch.cuda.current_stream(self.device).cuda_stream)
+        place = (self.function, grid, 1, 1, threads, 1, 1, self.shared, stream, pointers)
+        if cooperative:
+            _check_driver(_driver().cuLaunchCooperativeKernel(*place))
+        else:
+            _check_driver(_driver().cuLaunchKernel(*place, None))

@@ -1,0 +1,170 @@
+// The backward pass of the large scan.
+
+extern "C" __global__ void __launch_bounds__(NT, 1)
+scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ grad_cells,
+              const io_t* __restrict__ h0, const io_t* __restrict__ c0,
+              const io_t* __restrict__ left, const io_t* __restrict__ right,
+              const io_t* __restrict__ diagonal, const io_t* __restrict__ masks,
+              const io_t* __restrict__ hold, const io_t* __restrict__ hold_cell,
+              const io_t* __restrict__ states, const io_t* __restrict__ cells,
+              const io_t* __restrict__ saved, io_t* __restrict__ grad_drive,
+              io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0, float* exchange,
+              int T, int B, int b0) {
+  GROUP_SETUP
+  Project1 project1;
+  project1.load(wp1, [&](int gate, int row, int k) {
+    return MERGED ? f.expand(k / KU, k % KU, row) : f.expand(gate, k, row);
+  });
+  Expand1::load(we1, [&](int u, int g, int k) {
+    return SEPARATE ? f.project(g, k, u) : f.project(k / D, k % D, u);
+  });
+#if CELL == 1
+  const Exchange2 exchange2 = {mine + Exchange1::FLOATS, block};
+  Project2 project2;
+  project2.load(wp2, [&](int, int row, int k) { return f.expand(2, k, row); });
+  Expand2::load(we2, [&](int u, int, int k) { return f.project(2, k, u); });
+#endif
+  constexpr int SAVED = CELL == 1 ? 3 : 4;
+  constexpr int LOADS = SAVED + (CELL == 2 ? 5 : 2);
+  float dh[EPT], next[LOADS][EPT];
+#if CELL == 2
+  float dcell[EPT];
+#endif
+#pragma unroll
+  for (int e = 0; e < EPT; e++) {
+    dh[e] = 0.0f;
+#if CELL == 2
+    dcell[e] = 0.0f;
+#endif
+  }
+  auto fetch = [&](int t) {
+#pragma unroll
+    for (int e = 0; e < EPT; e++) {
+      const long long o = t * step + at[e];
+      next[0][e] = read(grad_states + o, valid[e]);
+      next[1][e] = read(t > 0 ? states + o - step : h0 + at[e], valid[e]);
+#pragma unroll
+      for (int k = 0; k < SAVED; k++) next[2 + k][e] = read(saved + k * plane + o, valid[e]);
+#if CELL == 2
+      next[2 + SAVED][e] = read(t > 0 ? cells + o - step : c0 + at[e], valid[e]);
+      next[3 + SAVED][e] = read(cells + o, valid[e]);
+      next[4 + SAVED][e] = grad_cells ? read(grad_cells + o, valid[e]) : 0.0f;
+#endif
+    }
+  };
+  auto put = [&](int p, int e, float v) {
+    if (inside[e]) xs[(p * KU + unit[e]) * XS + seq[e]] = v;
+  };
+  // What comes back through the matrices of the first projection, masks applied.
+  auto back1 = [&](int e) {
+    if (!SEPARATE) {
+      const float v = Expand1::read(work, 0, seq[e], unit[e]);
+      return MASKS ? v * mask[0][e] : v;
+    }
+    float sum = 0.0f;
+#pragma unroll
+    for (int g = 0; g < (SEPARATE ? NP1 : 1); g++)
+      sum = fmaf(mask[g][e], Expand1::read(work, g, seq[e], unit[e]), sum);
+    return sum;
+  };
+  fetch(T - 1);
+  __syncthreads();
+
+  for (int t = T - 1; t >= 0; t--) {
+    float direct[EPT];
+#if CELL == 2
+#pragma unroll
+    for (int e = 0; e < EPT; e++) {
+      const float keep = HELD(HOLD, hold, e), keep_cell = HELD(HOLD_CELL, hold_cell, e);
+      const float i = next[2][e], k = next[3][e], g = next[4][e], o = next[5][e];
+      const float total = dh[e] + next[0][e];
+      const float fresh = HOLD ? total * (1.0f - keep) : total;
+      const float squashed = tanh_exact(next[7][e]);
+      const float dout = fresh * squashed * o * (1.0f - o);
+      const float dc = dcell[e] + next[8][e] + fresh * o * (1.0f - squashed * squashed);
+      const float dc_new = HOLD_CELL ? dc * (1.0f - keep_cell) : dc;
+      const float din = dc_new * g * i * (1.0f - i);
+      const float dkeep = dc_new * next[6][e] * k * (1.0f - k);
+      const float dcand = dc_new * i * (1.0f - g * g);
+      dcell[e] = HOLD_CELL ? fmaf(dc_new, k, keep_cell * dc) : dc_new * k;
+      direct[e] = HOLD ? keep * total : 0.0f;
+      direct[e] = fmaf(diag[0][e], din, direct[e]);
+      direct[e] = fmaf(diag[1][e], dkeep, direct[e]);
+      direct[e] = fmaf(diag[2][e], dcand, direct[e]);
+      direct[e] = fmaf(diag[3][e], dout, direct[e]);
+      put(0, e, din);
+      put(1, e, dkeep);
+      put(2, e, dcand);
+      put(3, e, dout);
+      if (valid[e]) {
+        io_t* p = grad_drive + t * step + at[e];
+        p[0] = from_float(din);
+        p[plane] = from_float(dkeep);
+        p[2 * plane] = from_float(dcand);
+        p[3 * plane] = from_float(dout);
+      }
+    }
+#else
+    float dc[EPT];
+#pragma unroll
+    for (int e = 0; e < EPT; e++) {
+      const float keep = HELD(HOLD, hold, e);
+      const float u = next[3][e], c = next[4][e], before = next[1][e];
+      const float total = dh[e] + next[0][e];
+      const float fresh = HOLD ? total * (1.0f - keep) : total;
+      const float du = fresh * (before - c) * u * (1.0f - u);
+      dc[e] = fresh * (1.0f - u) * (1.0f - c * c);
+      direct[e] = fresh * u;
+      if (HOLD) direct[e] = fmaf(keep, total, direct[e]);
+      direct[e] = fmaf(diag[1][e], du, direct[e]);
+      put(1, e, du);
+      io_t* p = grad_drive + t * step + at[e];
+      if (valid[e]) {
+        p[plane] = from_float(du);
+        p[2 * plane] = from_float(dc[e]);
+      }
+#if CELL == 0
+      const float r = next[2][e];
+      const float dq = dc[e] * r;
+      const float dr = dc[e] * next[5][e] * r * (1.0f - r);
+      direct[e] = fmaf(diag[0][e], dr, direct[e]);
+      direct[e] = fmaf(diag[2][e], dq, direct[e]);
+      put(0, e, dr);
+      put(2, e, dq);
+      if (valid[e]) p[0] = from_float(dr);
+#else
+      put(2, e, dc[e]);
+#endif
+    }
+#if CELL == 1
+    __syncthreads();
+    exchange2.run(project2, wp2, we2, xs + 2 * KU * XS, work, spare, T - 1 - t);
+#pragma unroll
+    for (int e = 0; e < EPT; e++) {
+      const float r = next[2][e];
+      float ds = Expand2::read(work, 0, seq[e], unit[e]);
+      if (MASKS) ds *= mask[2][e];
+      ds = fmaf(diag[2][e], dc[e], ds);
+      const float dr = ds * next[1][e] * r * (1.0f - r);
+      direct[e] = fmaf(ds, r, direct[e]);
+      direct[e] = fmaf(diag[0][e], dr, direct[e]);
+      put(0, e, dr);
+      if (valid[e]) grad_drive[t * step + at[e]] = from_float(dr);
+    }
+#endif
+#endif
+    __syncthreads();
+    if (t > 0) fetch(t - 1);
+    exchange1.run(project1, wp1, we1, xs, work, spare, T - 1 - t);
+#pragma unroll
+    for (int e = 0; e < EPT; e++) dh[e] = valid[e] ? direct[e] + back1(e) : 0.0f;
+  }
+#pragma unroll
+  for (int e = 0; e < EPT; e++)
+    if (valid[e]) {
+      grad_h0[at[e]] = from_float(dh[e]);
+#if CELL == 2
+      grad_c0[at[e]] = from_float(dcell[e]);
+#endif
+    }
+}

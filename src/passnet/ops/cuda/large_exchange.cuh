@@ -1,0 +1,95 @@
+// What one block of the large scan owns, and its exchange of the bottleneck with the others.
+
+constexpr int FZ1 = MERGED ? 1 : NP1;
+constexpr bool SEPARATE = MASKS == 2;  // each gate multiplies its own masked state
+#if BACKWARD == 0
+typedef Project<SEPARATE ? NP1 : 1, SEPARATE ? D : FZ1 * D, KU, SEPARATE ? KU * XS : 0, KRP1> Project1;
+typedef Expand<NP1, D, MERGED, KSE1, NCH1> Expand1;
+constexpr int PLANES = SEPARATE ? NP1 : 1;
+#else
+typedef Project<MERGED ? 1 : NP1, D, MERGED ? NP1 * KU : KU, MERGED ? 0 : KU * XS, KRP1> Project1;
+typedef Expand<SEPARATE ? NP1 : 1, SEPARATE ? D : FZ1 * D, false, KSE1, NCH1> Expand1;
+constexpr int PLANES = G;
+#endif
+typedef Project<1, D, KU, 0, KRP2> Project2;
+typedef Expand<1, D, true, KSE2, NCH2> Expand2;
+
+// Exchange of one projection: the shares of every block, then their sum. One buffer is enough: a
+// block sends its next share only after reading every sum, each made of all the present shares.
+template <class P, class X>
+struct Exchange {
+  static constexpr long long SHARES = (long long)NBG * P::M * BB;
+  static constexpr long long FLOATS = SHARES + P::M * BB;
+  float* base;
+  int block;
+  __device__ __forceinline__ void run(const P& project, const float* wp, const float* we,
+                                      const float* x, float* work, float* spare, int count) const {
+    const unsigned turn = ~(unsigned)count & 1u;
+    project.run(wp, x, base + (long long)block * P::M * BB, turn);
+    P::reduce(base, base + SHARES, spare, block, turn);
+    X::run(we, base + SHARES, work, turn);
+  }
+};
+
+struct Factors {
+  const io_t *left, *right, *diagonal, *masks;
+  int B, unit0;
+  __device__ __forceinline__ float project(int g, int k, int i) const {
+    if (i >= UNITS || unit0 + i >= N) return 0.0f;
+    return to_float(right[((TIED ? 0 : g) * (long long)D + k) * N + unit0 + i]);
+  }
+  __device__ __forceinline__ float expand(int g, int i, int k) const {
+    if (i >= UNITS || unit0 + i >= N) return 0.0f;
+    return to_float(left[((long long)g * N + unit0 + i) * D + k]);
+  }
+  __device__ __forceinline__ float mask(int g, int i, int b, bool valid) const {
+    if (MASKS == 0 || !valid) return 1.0f;
+    return to_float(masks[((long long)(MASKS == 2 ? g : 0) * B + b) * N + unit0 + i]);
+  }
+};
+__device__ __forceinline__ float read(const io_t* p, bool valid) {
+  return valid ? to_float(*p) : 0.0f;
+}
+
+#define GROUP_SETUP                                                                               \
+  extern __shared__ __align__(16) float smem[];                                                   \
+  const int group = blockIdx.x / NBG, block = blockIdx.x % NBG, unit0 = block * UNITS;            \
+  float* wp1 = smem;                                                                              \
+  float* we1 = wp1 + Project1::WEIGHTS;                                                           \
+  float* wp2 = we1 + Expand1::WEIGHTS;                                                            \
+  float* we2 = wp2 + (CELL == 1 ? Project2::WEIGHTS : 0);                                         \
+  float* xs = we2 + (CELL == 1 ? Expand2::WEIGHTS : 0);                                           \
+  float* spare = xs + PLANES * KU * XS;                                                           \
+  float* work = spare + NT * 4;                                                                   \
+  typedef Exchange<Project1, Expand1> Exchange1;                                                  \
+  typedef Exchange<Project2, Expand2> Exchange2;                                                  \
+  float* mine = exchange + group * (Exchange1::FLOATS + (CELL == 1 ? Exchange2::FLOATS : 0));     \
+  const Exchange1 exchange1 = {mine, block};                                                      \
+  const Factors f = {left, right, diagonal, masks, B, unit0};                                     \
+  for (int i = threadIdx.x; i < PLANES * KU * XS; i += NT) xs[i] = 0.0f;                          \
+  const long long step = (long long)B * N, plane = step * T;                                      \
+  int unit[EPT], seq[EPT];                                                                        \
+  unsigned at[EPT];                                                                               \
+  bool inside[EPT], valid[EPT];                                                                   \
+  float diag[G][EPT], mask[G][EPT];                                                               \
+  _Pragma("unroll") for (int e = 0; e < EPT; e++) {                                               \
+    const int tile = threadIdx.x / 32 + WARPS * e;                                                \
+    unit[e] = tile % (KU / 8) * 8 + threadIdx.x % 8;                                              \
+    seq[e] = tile / (KU / 8) * 4 + threadIdx.x % 32 / 8;                                          \
+    inside[e] = seq[e] < BB && unit[e] < UNITS;                                                   \
+    if (!inside[e]) unit[e] = seq[e] = 0;                                                         \
+    const int b = b0 + group * BB + seq[e];                                                       \
+    valid[e] = inside[e] && unit0 + unit[e] < N && b < B;                                         \
+    at[e] = (unsigned)b * N + unit0 + unit[e];                                                    \
+    _Pragma("unroll") for (int g = 0; g < G; g++) {                                               \
+      mask[g][e] = f.mask(g, unit[e], b, valid[e]);                                               \
+      diag[g][e] = DIAG && valid[e]                                                               \
+          ? to_float(diagonal[g * N + unit0 + unit[e]]) * mask[g][e] : 0.0f;                      \
+    }                                                                                             \
+  }
+
+// The hold of element e at step t.
+#define HELD(kind, tensor, e)                                                                 \
+  ((kind) == 0 ? 0.0f                                                                         \
+               : (kind) == 1 ? read(tensor + (long long)t * B + b0 + group * BB + seq[e], valid[e])      \
+                             : read(tensor + t * step + at[e], valid[e]))

@@ -1,0 +1,141 @@
+// The forward pass of the large scan.
+
+extern "C" __global__ void __launch_bounds__(NT, 1)
+scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
+             const io_t* __restrict__ c0, const io_t* __restrict__ left,
+             const io_t* __restrict__ right, const io_t* __restrict__ diagonal,
+             const io_t* __restrict__ masks, const io_t* __restrict__ hold,
+             const io_t* __restrict__ hold_cell, const io_t* __restrict__ inner,
+             io_t* __restrict__ states, io_t* __restrict__ cells, io_t* __restrict__ saved,
+             float* exchange, int T, int B, int b0) {
+  GROUP_SETUP
+  Project1 project1;
+  project1.load(wp1, [&](int g, int row, int k) {
+    return SEPARATE ? f.project(g, row, k) : f.project(row / D, row % D, k);
+  });
+  Expand1::load(we1, [&](int u, int g, int k) { return f.expand(g, u, k); });
+#if CELL == 1
+  const Exchange2 exchange2 = {mine + Exchange1::FLOATS, block};
+  Project2 project2;
+  project2.load(wp2, [&](int, int row, int k) { return f.project(2, row, k); });
+  Expand2::load(we2, [&](int u, int, int k) { return f.expand(2, u, k); });
+#endif
+  float h[EPT];
+#if CELL == 2
+  float cell[EPT];
+#endif
+#pragma unroll
+  for (int e = 0; e < EPT; e++) {
+    h[e] = read(h0 + at[e], valid[e]);
+#if CELL == 2
+    cell[e] = read(c0 + at[e], valid[e]);
+#endif
+  }
+  auto publish = [&]() {  // the state, as each matrix sees it
+#pragma unroll
+    for (int e = 0; e < EPT; e++)
+      if (inside[e]) {
+#pragma unroll
+        for (int p = 0; p < PLANES; p++)
+          xs[(p * KU + unit[e]) * XS + seq[e]] = MASKS ? h[e] * mask[p][e] : h[e];
+      }
+    __syncthreads();
+  };
+  __syncthreads();
+  publish();
+
+  for (int t = 0; t < T; t++) {
+    float in[G][EPT], keep[EPT];
+#if CELL == 2
+    float keep_cell[EPT];
+#endif
+#pragma unroll
+    for (int e = 0; e < EPT; e++) {
+#pragma unroll
+      for (int g = 0; g < G; g++) in[g][e] = read(drive + g * plane + t * step + at[e], valid[e]);
+      keep[e] = HELD(HOLD, hold, e);
+#if CELL == 2
+      keep_cell[e] = HELD(HOLD_CELL, hold_cell, e);
+#endif
+    }
+    exchange1.run(project1, wp1, we1, xs, work, spare, t);
+    const long long now = t * step;
+#if CELL == 0
+#pragma unroll
+    for (int e = 0; e < EPT; e++) {
+      const int b = seq[e], i = unit[e];
+      const float r = sigmoid(in[0][e] + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, i)));
+      const float u = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, i)));
+      float q = fmaf(diag[2][e], h[e], Expand1::read(work, 2, b, i));
+#if INNER
+      q += read(inner + unit0 + i, valid[e]);
+#endif
+      const float c = tanh_exact(fmaf(r, q, in[2][e]));
+      float fresh = fmaf(u, h[e] - c, c);
+      if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
+      h[e] = valid[e] ? fresh : 0.0f;
+      if (valid[e]) {
+        const long long o = now + at[e];
+        states[o] = from_float(fresh);
+        saved[o] = from_float(r);
+        saved[plane + o] = from_float(u);
+        saved[2 * plane + o] = from_float(c);
+        saved[3 * plane + o] = from_float(q);
+      }
+    }
+#elif CELL == 1
+    float u[EPT];
+#pragma unroll
+    for (int e = 0; e < EPT; e++) {
+      const int b = seq[e], i = unit[e];
+      const float r = sigmoid(in[0][e] + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, i)));
+      u[e] = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, i)));
+      const float rh = r * h[e];
+      in[2][e] = fmaf(diag[2][e], rh, in[2][e]);
+      if (inside[e]) xs[i * XS + b] = MASKS ? rh * mask[2][e] : rh;
+      if (valid[e]) {
+        saved[now + at[e]] = from_float(r);
+        saved[plane + now + at[e]] = from_float(u[e]);
+      }
+    }
+    __syncthreads();
+    exchange2.run(project2, wp2, we2, xs, work, spare, t);
+#pragma unroll
+    for (int e = 0; e < EPT; e++) {
+      const float c = tanh_exact(in[2][e] + Expand2::read(work, 0, seq[e], unit[e]));
+      float fresh = fmaf(u[e], h[e] - c, c);
+      if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
+      h[e] = valid[e] ? fresh : 0.0f;
+      if (valid[e]) {
+        states[now + at[e]] = from_float(fresh);
+        saved[2 * plane + now + at[e]] = from_float(c);
+      }
+    }
+#else
+#pragma unroll
+    for (int e = 0; e < EPT; e++) {
+      const int b = seq[e], j = unit[e];
+      const float i = sigmoid(in[0][e] + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, j)));
+      const float k = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, j)));
+      const float g = tanh_exact(in[2][e] + fmaf(diag[2][e], h[e], Expand1::read(work, 2, b, j)));
+      const float o = sigmoid(in[3][e] + fmaf(diag[3][e], h[e], Expand1::read(work, 3, b, j)));
+      float c = fmaf(i, g, k * cell[e]);
+      if (HOLD_CELL) c = keep_cell[e] * cell[e] + (1.0f - keep_cell[e]) * c;
+      float fresh = o * tanh_exact(c);
+      if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
+      cell[e] = valid[e] ? c : 0.0f;
+      h[e] = valid[e] ? fresh : 0.0f;
+      if (valid[e]) {
+        const long long p = now + at[e];
+        states[p] = from_float(fresh);
+        cells[p] = from_float(c);
+        saved[p] = from_float(i);
+        saved[plane + p] = from_float(k);
+        saved[2 * plane + p] = from_float(g);
+        saved[3 * plane + p] = from_float(o);
+      }
+    }
+#endif
+    publish();
+  }
+}

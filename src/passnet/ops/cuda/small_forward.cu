@@ -1,0 +1,199 @@
+// The forward pass of the small scan: one block for each sequence, from first step to last.
+
+extern "C" __global__ void __launch_bounds__(NT, 1)
+scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
+             const io_t* __restrict__ c0, const io_t* __restrict__ left,
+             const io_t* __restrict__ right, const io_t* __restrict__ diagonal,
+             const io_t* __restrict__ masks, const io_t* __restrict__ hold,
+             const io_t* __restrict__ hold_cell, const io_t* __restrict__ inner,
+             io_t* __restrict__ states, io_t* __restrict__ cells, io_t* __restrict__ saved,
+             int T, int B) {
+  extern __shared__ __align__(16) float smem[];
+  float* xs = smem;                 // state entering the matrices
+  float* xr = xs + XP;              // reset state (reset before)
+  float* z1 = xr + XP;
+  float* z2 = z1 + round_up(Z1, 4);
+  float* extra = z2 + round_up(DENSE ? N : DP, 4);
+  const int b = blockIdx.x;
+  const Factors f = {left, right, diagonal, masks, B, b};
+  for (int i = threadIdx.x; i < extra - smem; i += NT) smem[i] = 0.0f;
+
+  FProject1 project1;
+  FExpand1 expand1;
+  project1.load(extra,
+      [&](int, int row, int col) {
+        return DENSE ? f.dense(row / N, row % N, col)
+                     : f.project(row / (D ? D : 1), row % (D ? D : 1), col);
+      },
+      [&](int, int row) { return DENSE ? row : row / (D ? D : 1) * DP + row % (D ? D : 1); });
+  expand1.load(extra + FProject1::SHARED, [&](int i, int o, int k) { return f.expand(o, i, k); });
+#if CELL == 1
+  FProject2 project2;
+  FExpand2 expand2;
+  float* extra2 = extra + FProject1::SHARED + FExpand1::SHARED;
+  project2.load(extra2,
+      [&](int, int row, int col) { return DENSE ? f.dense(2, row, col) : f.project(2, row, col); },
+      [&](int, int row) { return row; });
+  expand2.load(extra2 + FProject2::SHARED, [&](int i, int, int k) { return f.expand(2, i, k); });
+#endif
+
+  const int unit0 = (threadIdx.x / S) * UPT + ((threadIdx.x % S) / DUP) * E;
+  const long long plane = (long long)T * B * N;
+  const offset_t step = (offset_t)B * N * sizeof(io_t);
+  offset_t here = ((offset_t)b * N + unit0) * sizeof(io_t);
+  const offset_t row = here;
+  float h[E], diag[G][E], even[G][E], odd[G][E];
+#if CELL == 2
+  float cell[E];
+#endif
+#if INNER
+  float inner_bias[E];
+#endif
+  bool valid[E];
+#pragma unroll
+  for (int e = 0; e < E; e++) {
+    valid[e] = FULL || unit0 + e < N;
+    h[e] = read_at(h0, row, e, valid[e]);
+#if CELL == 2
+    cell[e] = read_at(c0, row, e, valid[e]);
+#endif
+#if INNER
+    inner_bias[e] = read(inner + unit0 + e, valid[e]);
+#endif
+#pragma unroll
+    for (int g = 0; g < G; g++) diag[g][e] = f.diag(g, unit0 + e);
+  }
+  auto fetch = [&](float (&into)[G][E], offset_t offset) {
+#pragma unroll
+    for (int g = 0; g < G; g++)
+#pragma unroll
+      for (int e = 0; e < E; e++) into[g][e] = fetch_at(drive + g * plane, offset, e, valid[e]);
+  };
+  fetch(even, here);
+  __syncthreads();
+#pragma unroll
+  for (int e = 0; e < E; e++)
+    if (valid[e]) xs[unit0 + e] = h[e];
+  __syncthreads();
+
+  // Each step fetches the drive of the next into registers and of a later one into L2.
+  auto advance = [&](int t, float (&in)[G][E], float (&other)[G][E]) {
+    if (t + 1 < T) fetch(other, here + step);
+    if (t + AHEAD < T && valid[0]) {
+#pragma unroll
+      for (int g = 0; g < G; g++) prefetch_at(drive + g * plane, here + AHEAD * step);
+    }
+    float keep[E];
+#if CELL == 2
+    float keep_cell[E];
+#endif
+#pragma unroll
+    for (int e = 0; e < E; e++) {
+      keep[e] = 0.0f;
+#if HOLD == 1
+      keep[e] = to_float(hold[(long long)t * B + b]);
+#elif HOLD == 2
+      keep[e] = read_at(hold, here, e, valid[e]);
+#endif
+#if CELL == 2
+      keep_cell[e] = 0.0f;
+#if HOLD_CELL == 1
+      keep_cell[e] = to_float(hold_cell[(long long)t * B + b]);
+#elif HOLD_CELL == 2
+      keep_cell[e] = read_at(hold_cell, here, e, valid[e]);
+#endif
+#endif
+    }
+
+    project1.run(xs, z1);
+    __syncthreads();
+    float y[E][NP1];
+    expand1.run(z1, y);
+    float kept[CELL == 1 ? 3 : 4][E];
+#if CELL == 0
+#pragma unroll
+    for (int e = 0; e < E; e++) {
+      const float r = sigmoid(in[0][e] + fmaf(diag[0][e], h[e], y[e][0]));
+      const float u = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], y[e][1]));
+      float q = fmaf(diag[2][e], h[e], y[e][2]);
+#if INNER
+      q += inner_bias[e];
+#endif
+      const float c = tanh_exact(fmaf(r, q, in[2][e]));
+      float fresh = fmaf(u, h[e] - c, c);
+      if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
+      h[e] = fresh;
+      if (valid[e]) xs[unit0 + e] = fresh;
+      kept[0][e] = r;
+      kept[1][e] = u;
+      kept[2][e] = c;
+      kept[3][e] = q;
+    }
+#elif CELL == 1
+    float from_diag[E];
+#pragma unroll
+    for (int e = 0; e < E; e++) {
+      const float r = sigmoid(in[0][e] + fmaf(diag[0][e], h[e], y[e][0]));
+      const float rh = r * h[e];
+      from_diag[e] = fmaf(diag[2][e], rh, in[2][e]);
+      if (valid[e]) xr[unit0 + e] = rh;
+      kept[0][e] = r;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int e = 0; e < E; e++)
+      kept[1][e] = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], y[e][1]));
+    project2.run(xr, z2);
+    __syncthreads();
+    float v[E][1];
+    expand2.run(z2, v);
+#pragma unroll
+    for (int e = 0; e < E; e++) {
+      const float c = tanh_exact(from_diag[e] + v[e][0]);
+      float fresh = fmaf(kept[1][e], h[e] - c, c);
+      if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
+      h[e] = fresh;
+      if (valid[e]) xs[unit0 + e] = fresh;
+      kept[2][e] = c;
+    }
+#else
+#pragma unroll
+    for (int e = 0; e < E; e++) {
+      const float i = sigmoid(in[0][e] + fmaf(diag[0][e], h[e], y[e][0]));
+      const float k = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], y[e][1]));
+      const float g = tanh_exact(in[2][e] + fmaf(diag[2][e], h[e], y[e][2]));
+      const float o = sigmoid(in[3][e] + fmaf(diag[3][e], h[e], y[e][3]));
+      float c = fmaf(i, g, k * cell[e]);
+      if (HOLD_CELL) c = keep_cell[e] * cell[e] + (1.0f - keep_cell[e]) * c;
+      cell[e] = c;
+      float fresh = o * tanh_exact(c);
+      if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
+      h[e] = fresh;
+      if (valid[e]) xs[unit0 + e] = fresh;
+      kept[0][e] = i;
+      kept[1][e] = k;
+      kept[2][e] = g;
+      kept[3][e] = o;
+    }
+#endif
+    __syncthreads();
+    // Device memory is touched in the shadow of the next step's first loads.
+#pragma unroll
+    for (int e = 0; e < E; e++)
+      if (valid[e]) {
+        write_at(states, here, e, h[e]);
+#if CELL == 2
+        write_at(cells, here, e, cell[e]);
+#endif
+#pragma unroll
+        for (int k = 0; k < (CELL == 1 ? 3 : 4); k++) write_at(saved + k * plane, here, e, kept[k][e]);
+      }
+    here += step;
+  };
+  int t = 0;
+  for (; t + 1 < T; t += 2) {
+    advance(t, even, odd);
+    advance(t + 1, odd, even);
+  }
+  if (t < T) advance(t, even, odd);
+}

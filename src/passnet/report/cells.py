@@ -1,0 +1,208 @@
+"""What stands in each column of the page's tables."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from passnet.config import Experiment, experiment_parameter_counts
+from passnet.report import numbers
+from passnet.report.describe import mean_seconds, places_text, seeds_text, standing, updates_text
+from passnet.report.groups import Group, Summary, first_below
+from passnet.report.paper import Table, compare, paper_score
+
+
+@dataclass(frozen=True)
+class Cell:
+    """Text with the kind of thing it is, for its looks, a longer form for who asks, and a second
+    line."""
+
+    text: str
+    kind: str = ""
+    hint: str = ""
+    below: str = ""
+
+
+@dataclass(frozen=True)
+class Case:
+    """A row before it is written: a preset and its runs, if there are any."""
+
+    experiment: Experiment
+    group: Group | None
+    chance: float | None
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column; neighbours with the same `over` share a heading above theirs."""
+
+    title: str
+    cell: Callable[[Case], Cell]
+    over: str = ""
+
+
+def columns_of(table: Table) -> list[Column]:
+    """The columns of a table, after that of the models."""
+    validation = table.anchor == "table-1"
+    words = [Column("drop-out", _dropout), Column("tied", _tied)]
+    return [
+        Column("test", _paper, "paper"),
+        *([Column("valid.", _paper_validation, "paper")] if validation else []),
+        Column("test", _test, "passnet"),
+        *([Column("valid.", _validation, "passnet")] if validation else []),
+        *([Column(*_ALSO[table.anchor], "passnet")] if table.anchor in _ALSO else []),
+        Column("beside the paper", _verdict, "passnet"),
+        Column("seeds", _seeds, "passnet"),
+        Column("chance", _chance),
+        Column("state", _size, "shape"),
+        Column("rank", _rank, "shape"),
+        *([replace(word, over="shape") for word in words] if table.anchor == "table-2" else []),
+        Column("printed", _printed, "parameters"),
+        Column("paper's rule", _by_rule, "parameters"),
+        Column("true", _true, "parameters"),
+        Column("updates, time", _effort, "each run"),
+        Column("device, backend", _place, "each run"),
+    ]
+
+
+def metric_of(experiment: Experiment) -> str:
+    """The metric of an experiment's result."""
+    paper = experiment.paper
+    return experiment.selection.metric if paper is None else paper.metric
+
+
+def _size(case: Case) -> Cell:
+    return Cell(str(case.experiment.model.size), "number")
+
+
+def _rank(case: Case) -> Cell:
+    rank = getattr(case.experiment.model.matrix, "rank", None)
+    return Cell(numbers.ABSENT if rank is None else str(rank), "number")
+
+
+def _dropout(case: Case) -> Cell:
+    return Cell("yes" if case.experiment.model.dropout_state else "no")
+
+
+def _tied(case: Case) -> Cell:
+    tied = getattr(case.experiment.model.matrix, "tied", None)
+    return Cell({None: numbers.ABSENT, True: "yes", False: "no"}[tied])
+
+
+def _printed(case: Case) -> Cell:
+    paper = case.experiment.paper
+    text = None if paper is None else paper.parameters
+    if text and text.isdigit():
+        text = numbers.count(int(text))
+    return Cell(text or numbers.ABSENT, "number paper")
+
+
+def _by_rule(case: Case) -> Cell:
+    return _count(experiment_parameter_counts(case.experiment).paper)
+
+
+def _true(case: Case) -> Cell:
+    return _count(experiment_parameter_counts(case.experiment).model)
+
+
+def _count(number: int | None) -> Cell:
+    return Cell(numbers.count(number), "number", "" if number is None else numbers.whole(number))
+
+
+def _paper(case: Case) -> Cell:
+    text, _, within = paper_score(case.experiment).partition(" in ")
+    return Cell(text, "number paper", below=f"in {within}" if within else "")
+
+
+def _paper_validation(case: Case) -> Cell:
+    paper = case.experiment.paper
+    value = None if paper is None else paper.validation
+    return Cell(numbers.score("accuracy", value, digits=1), "number paper")
+
+
+def _validation(case: Case) -> Cell:
+    found = case.group.summary("accuracy", split="validation") if case.group else None
+    return _scored("accuracy", found)
+
+
+def _test(case: Case) -> Cell:
+    group = case.group
+    if group is None or not group.finished:
+        return Cell(standing(group), "absent")
+    found = group.summary()
+    if found is None:
+        return Cell("not a number", "bad")
+    low, high = (numbers.score(group.metric, value) for value in (found.least, found.most))
+    hint = f"{group.metric}, from {low} to {high}" if found.count > 1 else group.metric
+    return _scored(group.metric, found, kind="number ours", hint=hint)
+
+
+def _scored(metric: str, found: Summary | None, *, kind: str = "number", hint: str = "") -> Cell:
+    mean = None if found is None else found.mean
+    return Cell(numbers.score(metric, mean), kind, hint, below=numbers.spread(metric, found))
+
+
+def _seeds(case: Case) -> Cell:
+    if case.group is None or not case.group.finished:
+        return Cell(numbers.ABSENT)
+    return Cell(seeds_text(case.group), "bad" if case.group.failed else "")
+
+
+def _verdict(case: Case) -> Cell:
+    found = compare(case.group)
+    if found is None:
+        return Cell(numbers.ABSENT)
+    return Cell(found.word, "good" if found.good else "bad", below=found.text)
+
+
+def _chance(case: Case) -> Cell:
+    metric = case.group.metric if case.group else metric_of(case.experiment)
+    return Cell(numbers.score(metric, case.chance), "number")
+
+
+def _effort(case: Case) -> Cell:
+    if case.group is None or not case.group.finished:
+        return Cell(numbers.ABSENT, "number")
+    time = numbers.duration(mean_seconds(case.group))
+    return Cell(updates_text(case.group), "number", below=time)
+
+
+def _place(case: Case) -> Cell:
+    return Cell(places_text(case.group) if case.group else numbers.ABSENT, "place")
+
+
+def _bits(case: Case) -> Cell:
+    metric = "bits_per_character_micro"
+    found = case.group.summary(metric) if case.group else None
+    return _scored(metric, found)
+
+
+def _solved_at(case: Case) -> Cell:
+    if case.group is None:
+        return Cell(numbers.ABSENT)
+    crossings = (first_below(run, "cross_entropy_nats", 1e-3) for run in case.group.runs)
+    updates = sorted(update for update in crossings if update is not None)
+    return Cell(", ".join(map(numbers.whole, updates)) or numbers.ABSENT)
+
+
+def _anywhere(case: Case) -> Cell:
+    metric = "mse_author_distribution"
+    found = case.group.summary(metric) if case.group else None
+    return _scored(metric, found)
+
+
+def _also(case: Case) -> Cell:
+    kind = case.experiment.task.kind
+    if kind == "character":
+        return replace(_bits(case), hint="bits per character, micro")
+    return _solved_at(case) if kind == "copy" else Cell(numbers.ABSENT)
+
+
+_ALSO: dict[str, tuple[str, Callable[[Case], Cell]]] = {
+    "table-2": ("bits/char., micro", _bits),
+    "memory-fixed": ("first below 1e-3 at", _solved_at),
+    "memory-length": ("first below 1e-3 at", _solved_at),
+    "memory-lag": ("first below 1e-3 at", _solved_at),
+    "addition": ("test, marked anywhere", _anywhere),
+    "beyond": ("bits/char., or first below 1e-3 at", _also),
+}

@@ -1,0 +1,212 @@
+"""The page's charts as Vega-Lite specifications; colours come from the page's own style."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from passnet.config import METRICS
+from passnet.report.curves import AUTHOR, Curve, above_zero, spans_decades, thinned
+from passnet.report.errors import ReportError
+from passnet.report.speed import Timing
+
+_THOUSANDS = "datum.value == 0 ? '0' : format(datum.value, '~s')"
+PUBLISHED = "published by others"
+POINTS = 240
+SERIES_COLOURS = 13
+
+
+@dataclass(frozen=True)
+class Mark:
+    """A horizontal line at a value, and what it means."""
+
+    value: float
+    text: str
+
+
+def altair() -> Any:
+    """The module that writes charts, or one sentence how to get it."""
+    try:
+        import altair as module
+        import jinja2
+        import vl_convert
+    except ImportError as error:
+        raise ReportError(
+            f"the page needs the package {error.name}: pip install 'passnet[report]'"
+        ) from error
+    del jinja2, vl_convert
+    return module
+
+
+def curves_chart(
+    curves: Sequence[Curve],
+    metric: str,
+    *,
+    unit: str = "update",
+    author: Sequence[tuple[float, float]] = (),
+    mark: Mark | None = None,
+) -> dict[str, Any]:
+    """Scores over updates or epochs, the author's curve dashed below ours.
+
+    The vertical axis is logarithmic where the values span decades; else it leaves out what only
+    the first twentieth of a curve reaches. A click on the legend brings a series forward.
+    """
+    alt = altair()
+    percent = metric.startswith("accuracy")
+    drawn = [(AUTHOR, AUTHOR, author)] if author else []
+    drawn += [(curve.series, curve.name, curve.points) for curve in curves]
+    values = [y for _, _, points in drawn for _, y in points]
+    log = not percent and spans_decades([*values, *([] if mark is None else [mark.value])])
+    if log:
+        drawn = [(series, name, above_zero(points)) for series, name, points in drawn]
+    rows = [
+        {
+            "model": series,
+            "run": name.removeprefix(f"{series}, "),
+            unit: x,
+            "score": rounded(100 * y if percent else y),
+        }
+        for series, name, points in drawn
+        for x, y in thinned(points, POINTS)
+    ]
+    scale = _vertical(alt, [p for _, _, p in drawn], mark, log=log, percent=percent)
+    series = list(dict.fromkeys(name for name, _, _ in drawn))
+    chosen = alt.selection_point(name="series", fields=["model"], bind="legend")
+    colour = alt.Color(
+        "model:N",
+        title=None,
+        scale=alt.Scale(domain=series, range=colours(series)),
+        legend=alt.Legend(orient="bottom", columns=1, labelLimit=0, symbolType="stroke"),
+    )
+    y = alt.Y("score:Q", title=axis_title(metric), **scale)
+    x = alt.X(f"{unit}:Q", title=f"{unit}s", axis=alt.Axis(labelExpr=_THOUSANDS))
+    lines = (
+        alt.Chart()
+        .mark_line(strokeWidth=1.8, clip=True)
+        .encode(
+            x=x,
+            y=y,
+            color=colour,
+            detail="run:N",
+            strokeDash=alt.condition(
+                alt.datum.model == AUTHOR, alt.value([5, 4]), alt.value([1, 0])
+            ),
+            opacity=alt.condition(chosen, alt.value(1), alt.value(0.15)),
+        )
+        .add_params(chosen)
+    )
+    near = alt.selection_point(
+        name="near", on="pointerover", nearest=True, fields=["model", "run", unit], empty=False
+    )
+    dots = (
+        alt.Chart()
+        # Tooltips by field lose words where the nearest point is asked for; the whole row is safe.
+        .mark_point(filled=True, size=55, clip=True, tooltip={"content": "data"})
+        .encode(x=x, y=y, color=colour, opacity=alt.condition(near, alt.value(1), alt.value(0)))
+        .add_params(near)
+    )
+    layers = [lines, dots, *_mark_layers(alt, mark, percent=percent)]
+    chart = alt.layer(*layers, data=alt.Data(values=rows)).properties(width="container", height=260)
+    return chart.to_dict()
+
+
+def speed_chart(timings: Sequence[Timing]) -> dict[str, Any]:
+    """Milliseconds of each contender for each shape, on a logarithmic axis."""
+    alt = altair()
+    rows = [
+        {
+            "shape": "{}|n {}, d {}, T {}, B {}, {}".format(*timing.shape),
+            "s": timing.contender,
+            "ms": timing.milliseconds,
+        }
+        for timing in timings
+    ]
+    contenders = list(dict.fromkeys(timing.contender for timing in timings))
+    shapes = list(dict.fromkeys(row["shape"] for row in rows))
+    names = alt.Axis(labelExpr="split(datum.label, '|')", labelLimit=0, grid=True)
+    chart = (
+        alt.Chart(alt.Data(values=rows))
+        .mark_point(filled=True, size=90, opacity=1)
+        .encode(
+            x=alt.X("ms:Q", title="milliseconds", scale=alt.Scale(type="log")),
+            y=alt.Y("shape:N", title=None, sort=shapes, axis=names),
+            color=alt.Color(
+                "s:N",
+                title=None,
+                scale=alt.Scale(domain=contenders, range=colours(contenders)),
+                legend=alt.Legend(orient="bottom", columns=1, labelLimit=0),
+            ),
+            tooltip=[
+                alt.Tooltip("s:N", title="contender"),
+                alt.Tooltip("shape:N"),
+                alt.Tooltip("ms:Q", title="milliseconds", format=".4~g"),
+            ],
+        )
+        .properties(width="container", height=38 * len(shapes))
+    )
+    return chart.to_dict()
+
+
+def axis_title(metric: str) -> str:
+    """A metric's name and unit for an axis."""
+    if metric.startswith("accuracy"):
+        return "accuracy, %"
+    unit = METRICS[metric].unit if metric in METRICS else ""
+    name = metric.removesuffix("_percent").removesuffix("_nats").replace("_", " ")
+    name = name.replace("mse", "MSE").replace(" distribution", "'s distribution")
+    return f"{name}, {unit}" if unit else name
+
+
+def _vertical(
+    alt: Any,
+    curves: Sequence[Sequence[tuple[float, float]]],
+    mark: Mark | None,
+    *,
+    log: bool,
+    percent: bool,
+) -> dict[str, Any]:
+    """Scale and axis for the scores of some curves."""
+    marked = [] if mark is None else [mark.value]
+    if log:
+        values = [y for points in curves for _, y in points] + marked
+        decades = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
+        axis = alt.Axis(values=[10.0**k for k in decades], format="~g")
+        return {"scale": alt.Scale(type="log"), "axis": axis}
+    later = [y for points in curves for _, y in points[len(points) // 20 :]] + marked
+    times = 100 if percent else 1
+    room = 0.04 * (max(later) - min(later)) or 0.1 * abs(later[0]) or 1.0
+    low, high = times * (min(later) - room), times * (max(later) + room)
+    high = min(high, 100) if percent else high
+    return {"scale": alt.Scale(zero=False, nice=False, domain=[rounded(low), rounded(high)])}
+
+
+def _mark_layers(alt: Any, mark: Mark | None, *, percent: bool) -> list[Any]:
+    if mark is None:
+        return []
+    value = 100 * mark.value if percent else mark.value
+    data = alt.Data(values=[{"v": value, "t": mark.text}])
+    rule = (
+        alt.Chart(data)
+        .mark_rule(strokeDash=[2, 3], strokeWidth=1.2)
+        .encode(y="v:Q", color=alt.value("var(--quiet)"))
+    )
+    words = (
+        alt.Chart(data)
+        .mark_text(align="left", dx=4, dy=-6, fontSize=10)
+        .encode(y="v:Q", x=alt.value(0), text="t:N", color=alt.value("var(--quiet)"))
+    )
+    return [rule, words]
+
+
+def colours(series: Sequence[str]) -> list[str]:
+    """A colour of the page's style for each series; what others made is grey."""
+    ours = [name for name in series if name not in (AUTHOR, PUBLISHED)]
+    places = {name: place % SERIES_COLOURS + 1 for place, name in enumerate(ours)}
+    return [f"var(--series-{places[n]})" if n in places else "var(--author)" for n in series]
+
+
+def rounded(value: float) -> float:
+    """Enough digits to draw."""
+    return float(f"{value:.5g}")

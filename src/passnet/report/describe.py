@@ -1,0 +1,48 @@
+"""What became of a group of runs, in a few words for a table."""
+
+from __future__ import annotations
+
+from passnet.report import numbers
+from passnet.report.groups import Group, summarise
+
+
+def seeds_text(group: Group) -> str:
+    """How many seeds are finished, and what became of the others."""
+    parts = [str(len(group.finished))]
+    if group.failed:
+        parts.append(f"{len(group.failed)} failed")
+    if group.unfinished:
+        parts.append(f"{len(group.unfinished)} unfinished")
+    return ", ".join(parts)
+
+
+def updates_text(group: Group) -> str:
+    """Updates of the finished runs, as a range where they differ."""
+    taken = summarise(run.outcome.updates for run in group.finished if run.outcome)
+    if taken is None:
+        return numbers.ABSENT
+    if taken.least == taken.most:
+        return numbers.whole(taken.most)
+    return f"{numbers.whole(taken.least)}\u2013{numbers.whole(taken.most)}"
+
+
+def mean_seconds(group: Group) -> float | None:
+    """Mean wall time of a finished run."""
+    taken = summarise(run.outcome.seconds for run in group.finished if run.outcome)
+    return None if taken is None else taken.mean
+
+
+def places_text(group: Group) -> str:
+    """The devices and backends of the finished runs."""
+    pairs = {f"{r.outcome.device}, {r.outcome.backend}" for r in group.finished if r.outcome}
+    return "; ".join(sorted(pairs)) or numbers.ABSENT
+
+
+def standing(group: Group | None) -> str:
+    """What to say where there is no result: not run, or how far it is."""
+    if group is None:
+        return "not run yet"
+    reached = max((run.reached for run in group.unfinished), default=0)
+    total = group.experiment.updates
+    bound = "" if total is None else f" of {numbers.whole(total)}"
+    return f"unfinished, update {numbers.whole(reached)}{bound}"

@@ -1,0 +1,159 @@
+"""Which charts the page shows, made from the runs, the author's curves and published numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from passnet.report.charts import Mark, curves_chart
+from passnet.report.curves import author_curves, group_curves
+from passnet.report.groups import Group
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A chart with its words; without a specification the words say why there is none."""
+
+    anchor: str
+    title: str
+    caption: str
+    spec: dict[str, Any] | None
+
+
+@dataclass(frozen=True)
+class _Panel:
+    anchor: str
+    title: str
+    presets: tuple[str, ...]
+    metric: str
+    curve: str | None = None
+    mark: Mark | None = None
+
+
+_SOLVED = Mark(1e-3, "the paper's bound, 1e-3")
+_NINETY = Mark(0.9, "90 %")
+_FIGURE_2 = (
+    _Panel("f2-fixed", "Memory, N = 500", ("copy-500/",), "cross_entropy_nats", mark=_SOLVED),
+    _Panel(
+        "f2-length",
+        "Memory, variable length",
+        ("copy-variable-length/",),
+        "cross_entropy_nats",
+        "copy_variable_length_lrd_gru_128_50",
+        _SOLVED,
+    ),
+    _Panel(
+        "f2-lag",
+        "Memory, variable lag",
+        ("copy-variable-lag/",),
+        "cross_entropy_nats",
+        None,
+        _SOLVED,
+    ),
+    _Panel(
+        "f2-addition",
+        "Addition, T = 750",
+        ("addition-750/",),
+        "mse_author_distribution",
+        "addition_750_lr_gru_128_24",
+        Mark(0.003, "the paper's 0.003"),
+    ),
+    _Panel(
+        "f2-low-rank",
+        "Permuted MNIST, low-rank GRU",
+        ("psmnist/lr-",),
+        "accuracy",
+        "psmnist_lr_gru_128_24",
+        _NINETY,
+    ),
+    _Panel(
+        "f2-diagonal",
+        "Permuted MNIST, low-rank plus diagonal GRU",
+        ("psmnist/lrd-", "psmnist/gru-"),
+        "accuracy",
+        mark=_NINETY,
+    ),
+)
+_HIGHWAY = (
+    _Panel(
+        "highway-lr",
+        "Low-rank Highway network",
+        ("highway-mnist/lr-",),
+        "error_percent",
+        "highway_mnist_lr_1024_256",
+    ),
+    _Panel(
+        "highway-lrd",
+        "Low-rank plus diagonal Highway network",
+        ("highway-mnist/lrd-",),
+        "error_percent",
+        "highway_mnist_lrd_1024_256",
+    ),
+)
+
+
+def figure_two(groups: Sequence[Group]) -> list[Figure]:
+    """The six panels of the paper's figure 2."""
+    return [_panel(panel, groups) for panel in _FIGURE_2]
+
+
+def highway_figures(groups: Sequence[Group]) -> list[Figure]:
+    """Validation error of the Highway networks over epochs."""
+    return [_panel(panel, groups) for panel in _HIGHWAY]
+
+
+def character_figures(groups: Sequence[Group]) -> list[Figure]:
+    """Validation perplexity of the language models over updates."""
+    panel = _Panel(
+        "characters", "Validation of the language models", ("char-lm/",), "perplexity_micro"
+    )
+    return [_panel(panel, groups)]
+
+
+def other_figures(groups: Sequence[Group]) -> list[Figure]:
+    """One chart for each of the groups given, with the paper's number where there is one."""
+    found = []
+    for number, group in enumerate(groups):
+        metric = group.experiment.selection.metric
+        curves = group_curves([group], metric)
+        if curves:
+            paper = group.experiment.paper
+            mark = None
+            if paper is not None and paper.value is not None and paper.metric == metric:
+                mark = Mark(paper.value, "the paper")
+            found.append(
+                Figure(
+                    f"run-{number}",
+                    group.label,
+                    f"Validation scores of {len(curves)} run{'s' if len(curves) > 1 else ''}.",
+                    curves_chart(curves, metric, mark=mark),
+                )
+            )
+    return found
+
+
+def _panel(panel: _Panel, groups: Sequence[Group]) -> Figure:
+    author = author_curves().get(panel.curve or "")
+    unit = "update" if author is None else author.unit
+    members = [g for g in groups if g.is_preset and g.name.startswith(panel.presets)]
+    curves = group_curves(members, panel.metric, unit=unit)
+    if not curves and author is None:
+        return Figure(
+            panel.anchor,
+            panel.title,
+            "Not run yet, and the author's repositories have no curve of it.",
+            None,
+        )
+    words = []
+    if curves:
+        words.append(
+            f"{len(curves)} run{'s' if len(curves) > 1 else ''} of ours on validation data"
+        )
+    else:
+        words.append("Not run by us yet")
+    if author is not None:
+        words.append(f"dashed: the author's log, of {author.of}")
+    points = () if author is None else author.points
+    spec = curves_chart(curves, panel.metric, unit=unit, author=points, mark=panel.mark)
+    return Figure(panel.anchor, panel.title, f"{'; '.join(words)}.", spec)

@@ -1,0 +1,172 @@
+"""Runs of one experiment that differ only in their seed, and what they say together."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from passnet.config import METRICS, Experiment, differences, identity
+from passnet.experiments import get, names
+from passnet.report.read import Run
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A score over seeds; `spread` is the sample standard deviation, None for a single seed."""
+
+    mean: float
+    spread: float | None
+    least: float
+    most: float
+    count: int
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of one experiment, one for each seed.
+
+    changes: settings that differ from the preset of that name, as `key=value`; None where no preset
+    has the name.
+    repeated: further runs of a seed that is already there; they count nowhere.
+    """
+
+    experiment: Experiment
+    changes: tuple[str, ...] | None
+    runs: tuple[Run, ...]
+    repeated: tuple[Run, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The preset's name."""
+        return self.experiment.name
+
+    @property
+    def label(self) -> str:
+        """The name and what was changed."""
+        return " ".join((self.name, *(self.changes or ())))
+
+    @property
+    def is_preset(self) -> bool:
+        """Whether these runs are the preset itself, so that they stand beside the paper's row."""
+        return self.changes == ()
+
+    @property
+    def finished(self) -> tuple[Run, ...]:
+        """Runs with a result."""
+        return tuple(run for run in self.runs if run.outcome is not None)
+
+    @property
+    def unfinished(self) -> tuple[Run, ...]:
+        """Runs that are still going on, or were left."""
+        return tuple(run for run in self.runs if run.outcome is None)
+
+    @property
+    def failed(self) -> tuple[Run, ...]:
+        """Finished runs whose score is not a number or misses a bound the paper states."""
+        return tuple(run for run in self.finished if _failed(run))
+
+    @property
+    def metric(self) -> str:
+        """The metric of the result, which is the paper's where the paper has one."""
+        paper = self.experiment.paper
+        return self.experiment.selection.metric if paper is None else paper.metric
+
+    def summary(
+        self, metric: str | None = None, *, split: Literal["test", "validation"] = "test"
+    ) -> Summary | None:
+        """A score over all finished seeds where it is a number, or None where there is none."""
+        values = []
+        for run in self.finished:
+            assert run.outcome is not None
+            if metric is None:
+                values.append(run.outcome.value)
+            else:
+                values.append(getattr(run.outcome, split).get(metric))
+        return summarise(value for value in values if value is not None)
+
+    def chance(self, metric: str | None = None) -> float | None:
+        """The score of a model without memory."""
+        for run in self.finished:
+            assert run.outcome is not None
+            value = run.outcome.chance.get(metric or self.metric)
+            if value is not None:
+                return value
+        return None
+
+
+def summarise(values: Iterable[float]) -> Summary | None:
+    """Mean, spread and range of some numbers; None of none."""
+    known = list(values)
+    if not known:
+        return None
+    spread = statistics.stdev(known) if len(known) > 1 else None
+    return Summary(statistics.fmean(known), spread, min(known), max(known), len(known))
+
+
+def group_runs(runs: Iterable[Run]) -> list[Group]:
+    """Runs by experiment: presets in their own order, then changed ones, then the rest.
+
+    Of several runs of one seed a finished one counts, and of those the first.
+    """
+    collected: dict[tuple[str, str], list[Run]] = {}
+    for run in runs:
+        key = (run.experiment.name, identity(replace(run.experiment, seed=0)))
+        collected.setdefault(key, []).append(run)
+    groups = [_group(members) for members in collected.values()]
+    order = {name: place for place, name in enumerate(names())}
+    return sorted(
+        groups,
+        key=lambda group: (
+            order.get(group.name, len(order)),
+            not group.is_preset,
+            group.label,
+        ),
+    )
+
+
+def first_below(run: Run, metric: str, bound: float) -> int | None:
+    """The first evaluated update whose validation score is below a bound."""
+    for point in run.evaluations:
+        value = point.scores.get(metric)
+        if value is not None and value < bound:
+            return point.update
+    return None
+
+
+def _group(members: list[Run]) -> Group:
+    by_seed: dict[int, Run] = {}
+    for run in sorted(members, key=lambda run: run.outcome is None):
+        by_seed.setdefault(run.experiment.seed, run)
+    chosen = tuple(by_seed[seed] for seed in sorted(by_seed))
+    kept = {id(run) for run in chosen}
+    experiment = chosen[0].experiment
+    return Group(
+        experiment=experiment,
+        changes=_changes(experiment),
+        runs=chosen,
+        repeated=tuple(run for run in members if id(run) not in kept),
+    )
+
+
+def _changes(experiment: Experiment) -> tuple[str, ...] | None:
+    if experiment.name not in names():
+        return None
+    preset = replace(get(experiment.name), seed=experiment.seed)
+    return tuple(f"{key}={new}" for key, (_, new) in differences(preset, experiment).items())
+
+
+def _failed(run: Run) -> bool:
+    outcome, paper = run.outcome, run.experiment.paper
+    assert outcome is not None
+    if outcome.value is None:
+        return True
+    if paper is None or paper.value is None or paper.relation != "below":
+        return False
+    return not outcome.value < paper.value
+
+
+def better(metric: str) -> Literal["min", "max"]:
+    """The direction in which a metric improves."""
+    return METRICS[metric].better if metric in METRICS else "min"

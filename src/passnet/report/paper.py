@@ -1,0 +1,182 @@
+"""The paper's tables as lists of presets, and how our runs compare with a printed number."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from passnet.config import Experiment, Model
+from passnet.experiments import names
+from passnet.report import numbers
+from passnet.report.groups import Group, better
+
+Word = Literal["better", "matches", "worse", "reached", "partly reached", "not reached"]
+GOOD = ("better", "matches", "reached")
+# Decimals the paper prints, of percents where the metric is an accuracy.
+_DIGITS = {"table 1": 1, "table 2": 2, "section 3, addition task": 3, "appendix A.1": 2}
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table of the report.
+
+    bound: a score that counts as solving the task.
+    """
+
+    anchor: str
+    title: str
+    caption: str
+    presets: tuple[str, ...]
+    bound: float | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A comparison with the paper; `text` says how far apart the numbers are."""
+
+    word: Word
+    text: str
+
+    @property
+    def good(self) -> bool:
+        """Whether our runs do at least as well."""
+        return self.word in GOOD
+
+
+def _under(prefix: str) -> tuple[str, ...]:
+    return tuple(name for name in names() if name.startswith(prefix))
+
+
+_COPY = (
+    "A run solves the task when its test cross-entropy is below 1e-3 nats, averaged over all "
+    "steps; the update where the validation score is first below it is given too."
+)
+TABLES = (
+    Table(
+        "table-1",
+        "Table 1. Sequential permuted MNIST",
+        "Accuracy on 10 000 test digits, read one pixel a step in a fixed random order; the "
+        "parameters with the best validation cross-entropy are tested once.",
+        _under("psmnist/"),
+    ),
+    Table(
+        "table-2",
+        "Table 2. Character-level language modelling of Penn Treebank",
+        "Perplexity per character on the test set. The paper's number is macro for the GRUs, exp "
+        "of the mean over sentences of each sentence's mean cost, and micro for the LSTMs; bits "
+        "per character are micro everywhere.",
+        _under("char-lm/"),
+    ),
+    Table(
+        "memory-fixed",
+        "Memory task, N = 500",
+        f"Ten symbols are repeated after 500 steps. {_COPY}",
+        _under("copy-500/"),
+        bound=1e-3,
+    ),
+    Table(
+        "memory-length",
+        "Memory task, variable length, N = 100",
+        f"One to ten symbols are repeated after 100 steps (Danihelka et al. 2016). {_COPY}",
+        _under("copy-variable-length/"),
+        bound=1e-3,
+    ),
+    Table(
+        "memory-lag",
+        "Memory task, variable lag, N = 100",
+        f"Ten symbols are repeated after 1 to 100 steps (Henaff et al. 2016). {_COPY}",
+        _under("copy-variable-lag/"),
+        bound=1e-3,
+    ),
+    Table(
+        "addition",
+        "Addition task, T = 750",
+        "Mean squared error of the sum of two marked numbers among 750, with one number marked in "
+        "each half as the paper says, and with both anywhere as in the author's test set.",
+        _under("addition-750/"),
+    ),
+    Table(
+        "highway",
+        "Appendix A.1. Highway networks on permutation-invariant MNIST",
+        "Accuracy on 10 000 test digits, all pixels at once, five Highway layers.",
+        _under("highway-mnist/"),
+    ),
+)
+BEYOND = Table(
+    "beyond",
+    "Beyond the paper, at its parameter budgets",
+    "Our recipes, not the paper's protocol; the paper's number is that of its row of the same "
+    "size.",
+    _under("beyond/"),
+)
+
+
+def compare(group: Group | None) -> Verdict | None:
+    """How finished runs compare with the paper's number; None where either is missing.
+
+    Two numbers match when they differ by no more than the spread of the seeds or the rounding of
+    the printed one.
+    """
+    paper = None if group is None else group.experiment.paper
+    if group is None or paper is None or paper.value is None or not group.finished:
+        return None
+    if paper.relation == "below":
+        solved, all_runs = len(group.finished) - len(group.failed), len(group.finished)
+        word = "reached" if solved == all_runs else "partly reached" if solved else "not reached"
+        return Verdict(word, f"by {solved} of {all_runs} seed{'s' if all_runs > 1 else ''}")
+    found = group.summary()
+    if found is None:
+        return Verdict("worse", "not a number")
+    gain = found.mean - paper.value
+    if better(paper.metric) == "min":
+        gain = -gain
+    slack = max(found.spread or 0.0, _rounding(paper.metric, _digits(group.experiment)))
+    word = "better" if gain > slack else "worse" if gain < -slack else "matches"
+    return Verdict(word, _difference(paper.metric, found.mean - paper.value))
+
+
+def paper_score(experiment: Experiment) -> str:
+    """The paper's number as it prints it."""
+    paper = experiment.paper
+    if paper is None or paper.value is None:
+        return numbers.ABSENT
+    if paper.relation == "below":
+        within = "" if paper.updates is None else f" in {numbers.whole(paper.updates)} updates"
+        return f"< {numbers.significant(paper.value, 1)}{within}"
+    return numbers.score(paper.metric, paper.value, digits=_digits(experiment))
+
+
+def model_name(model: Model) -> str:
+    """The architecture in the paper's words."""
+    cell = {"gru": "GRU", "lstm": "LSTM", "highway": "Highway", "urnn": "uRNN"}[model.cell]
+    if model.cell == "urnn":
+        return cell
+    kind = type(model.matrix).__name__
+    words = {
+        "Dense": "Baseline",
+        "LowRank": "Low-rank",
+        "LowRankPlusDiagonal": "Low-rank plus diag.",
+        "BlockDiagonal": "Block-diagonal",
+        "BlockDiagonalPlusLowRank": "Block-diag. plus low-rank",
+    }
+    name = f"{words.get(kind, kind)} {cell}"
+    return f"{name}, weight norm" if model.weight_norm else name
+
+
+def _digits(experiment: Experiment) -> int | None:
+    return None if experiment.paper is None else _DIGITS.get(experiment.paper.where)
+
+
+def _rounding(metric: str, digits: int | None) -> float:
+    if digits is None:
+        return 0.0
+    return 0.5 * 10.0 ** -(digits + 2 if metric.startswith("accuracy") else digits)
+
+
+def _difference(metric: str, gap: float) -> str:
+    sign = "+" if gap >= 0 else "\u2212"
+    if metric.startswith("accuracy"):
+        return f"{sign}{100 * abs(gap):.2f} points"
+    if metric.startswith(("perplexity", "bits", "error")):
+        return f"{sign}{abs(gap):.3f}"
+    return f"{sign}{numbers.significant(abs(gap), 2)}"

@@ -1,0 +1,86 @@
+"""The page's tables, row by row: every row of the paper, run or not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from passnet.experiments import get
+from passnet.report.cells import Case, Cell, Column, columns_of, metric_of
+from passnet.report.groups import Group
+from passnet.report.paper import BEYOND, Table, model_name
+
+
+@dataclass(frozen=True)
+class Heading:
+    """The heading of a column, or of the columns `inner` together."""
+
+    title: str
+    inner: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """A written row; `notes` are the numbers of the footnotes that belong to it."""
+
+    preset: str
+    title: str
+    cells: tuple[Cell, ...]
+    notes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Written:
+    """A table ready for a template: headings, rows and footnotes."""
+
+    table: Table
+    headings: tuple[Heading, ...]
+    rows: tuple[Row, ...]
+    notes: tuple[str, ...]
+
+
+def write_table(table: Table, groups: Sequence[Group]) -> Written:
+    """One row for each preset of the table, run or not."""
+    by_name = {group.name: group for group in groups if group.is_preset}
+    chances = _chances(groups)
+    columns = columns_of(table)
+    rows, notes = [], []
+    for name in table.presets:
+        experiment = get(name)
+        group = by_name.get(name)
+        metric = group.metric if group else metric_of(experiment)
+        case = Case(experiment, group, chances.get((experiment.task, metric)))
+        for note in experiment.notes:
+            if note not in notes:
+                notes.append(note)
+        marks = tuple(notes.index(note) + 1 for note in experiment.notes)
+        title = name if table is BEYOND else model_name(experiment.model)
+        cells = tuple(column.cell(case) for column in columns)
+        rows.append(Row(name, title, cells, tuple(sorted(marks))))
+    return Written(
+        table=table,
+        headings=_headings(columns),
+        rows=tuple(rows),
+        notes=tuple(notes),
+    )
+
+
+def _headings(columns: Sequence[Column]) -> tuple[Heading, ...]:
+    found: list[Heading] = []
+    for column in columns:
+        if not column.over:
+            found.append(Heading(column.title))
+        elif found and found[-1].title == column.over:
+            found[-1] = Heading(column.over, (*found[-1].inner, column.title))
+        else:
+            found.append(Heading(column.over, (column.title,)))
+    return tuple(found)
+
+
+def _chances(groups: Iterable[Group]) -> dict[tuple[object, str], float]:
+    found = {}
+    for group in groups:
+        chance = group.chance()
+        if chance is not None:
+            found[group.experiment.task, group.metric] = chance
+    return found

@@ -1,0 +1,29 @@
+"use strict";
+(() => {
+  const specs = JSON.parse(document.getElementById("specs").textContent);
+  const ink = "var(--ink)", quiet = "var(--quiet)", rule = "var(--rule)";
+  const font = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
+  const config = {
+    background: "transparent",
+    font,
+    view: { stroke: "transparent" },
+    axis: {
+      labelColor: quiet, titleColor: quiet, gridColor: rule, domainColor: rule, tickColor: rule,
+      titleFontWeight: 500, titleFontSize: 12, labelFontSize: 11, tickCount: 6, gridOpacity: 0.6,
+    },
+    legend: { labelColor: ink, titleColor: ink, labelFontSize: 12, symbolStrokeWidth: 3, rowPadding: 3 },
+    text: { color: ink },
+  };
+  const options = { renderer: "svg", actions: false, config, tooltip: { theme: "page" } };
+  addEventListener("beforeprint", () => {
+    for (const folded of document.querySelectorAll("details")) folded.open = true;
+  });
+  const drawn = Object.entries(specs).map(([anchor, spec]) => {
+    const place = document.getElementById(`chart-${anchor}`);
+    return vegaEmbed(place, spec, options).then(() => { place.dataset.drawn = "yes"; });
+  });
+  Promise.all(drawn).then(
+    () => { document.documentElement.dataset.charts = "drawn"; },
+    (error) => { console.error("a chart could not be drawn", error); },
+  );
+})();

@@ -1,0 +1,28 @@
+"""Files that appear whole or not at all."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+from passnet.report.errors import ReportError
+
+
+def write_whole(path: str | os.PathLike[str], text: str) -> None:
+    """Replace `path` at once, by a temporary name beside it; what was there stays on failure."""
+    target = Path(path)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
+    try:
+        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        raise ReportError(
+            f"could not write {target} ({error.strerror or error}): give a file in a folder that "
+            "exists and may be written to"
+        ) from error

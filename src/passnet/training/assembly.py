@@ -1,0 +1,179 @@
+"""An experiment taken apart into what trains it: the one place that reads all its fields."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from passnet.config import CharacterTask, Experiment
+from passnet.layers import count_parameters
+from passnet.tasks import draws
+from passnet.tasks.task import Batch, Task
+from passnet.training.averaging import Average
+from passnet.training.distributed import World
+from passnet.training.errors import RunError
+from passnet.training.graph import CapturedUpdate, why_not_captured
+from passnet.training.model import build_model
+from passnet.training.optimisers import build_optimiser
+from passnet.training.problem import build_task
+from passnet.training.scoring import scoring_batch_size
+from passnet.training.state import Training
+from passnet.training.update import Meters, Update
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a run is carried out; none of it changes what it computes, but for rounding.
+
+    checkpoint_every, checkpoint_seconds: a checkpoint after so many updates or seconds.
+    capture: False keeps the step out of a CUDA graph.
+    shared: other runs train on the same device at the same time.
+    """
+
+    resume: bool = True
+    backend: str = "auto"
+    data_dir: str | os.PathLike[str] | None = None
+    checkpoint_every: int | None = None
+    checkpoint_seconds: float | None = 120.0
+    capture: bool = True
+    shared: bool = False
+    tensorboard: bool = False
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """What a run consists of.
+
+    per_epoch: updates in an epoch, None for fresh data.
+    carries: whether batches go on from the state of the batch before.
+    refused: why the step is not a CUDA graph, or None when it is.
+    """
+
+    experiment: Experiment
+    task: Task
+    training: Training
+    step: Update | CapturedUpdate
+    world: World
+    total: int
+    per_epoch: int | None
+    evaluate_every: int
+    log_every: int
+    average_from: int
+    scoring_batch: int
+    carries: bool
+    refused: str | None
+    backend: str
+    parameters: int
+    chance: dict[str, float]
+    data: dict[str, Any]
+    cautions: list[str] = field(default_factory=list)
+
+    @property
+    def epoch(self) -> float | None:
+        """How many epochs are done, None for fresh data."""
+        return None if self.per_epoch is None else self.training.progress.update / self.per_epoch
+
+    def pieces(self, update: int) -> list[Batch]:
+        """This process's pieces of the batch of an update."""
+        return pieces_of(self.experiment, self.task, update, world=self.world)
+
+
+def assemble(experiment: Experiment, *, options: Options, world: World) -> Assembly:
+    """Build data, network, optimiser and step, everything at its start."""
+    task = build_task(experiment.task, data_dir=options.data_dir).to(world.device)
+    if experiment.batch_size < world.size * experiment.accumulate:
+        raise RunError(
+            f"batch_size={experiment.batch_size} is too small for {world.size} processes with "
+            f"accumulate={experiment.accumulate}: use fewer of them"
+        )
+    per_epoch = task.batch_count("train", batch_size=experiment.batch_size)
+    total = experiment.updates or (experiment.epochs or 0) * (per_epoch or 0)
+    first = pieces_of(experiment, task, 0, world=world)[0]
+    network = build_model(
+        experiment.model,
+        task.input_size,
+        outputs=task.output_size,
+        readout=task.readout,
+        seed=draws.key("parameters", experiment.seed) >> 1,
+        backend=options.backend,
+    ).to(world.device)
+    refused = "not captured: switched off"
+    if options.capture:
+        refused = why_not_captured(first, world=world, shared=options.shared, random=network.random)
+    optimiser = build_optimiser(
+        experiment.optimiser, network.parameters(), capturable=refused is None
+    )
+    training = Training(
+        network,
+        optimiser,
+        Meters(world.device),
+        average=None if experiment.ema is None else Average(experiment.ema.decay),
+        carried=[None] * experiment.accumulate,
+    )
+    update = Update(
+        network,
+        task,
+        optimiser,
+        experiment=experiment,
+        world=world,
+        meters=training.meters,
+    )
+    return Assembly(
+        experiment=experiment,
+        task=task,
+        training=training,
+        step=CapturedUpdate(update) if refused is None else update,
+        world=world,
+        total=total,
+        per_epoch=per_epoch,
+        evaluate_every=experiment.evaluate_every or per_epoch or total,
+        log_every=max(1, min(100, total // 200)),
+        average_from=0 if experiment.ema is None else int(experiment.ema.start * total),
+        scoring_batch=scoring_batch_size(experiment, task),
+        carries=pieces_of(experiment, task, 1, world=world)[0].carries_state,
+        refused=refused,
+        backend=network.backend(first.inputs, first.lengths),
+        parameters=count_parameters(network),
+        chance=task.chance("test"),
+        data=task.record(),
+        cautions=_cautions(experiment, task, shares=world.size * experiment.accumulate),
+    )
+
+
+def pieces_of(experiment: Experiment, task: Task, update: int, *, world: World) -> list[Batch]:
+    """What this process computes of the batch of an update, in `accumulate` pieces."""
+    pieces = experiment.accumulate
+    shares = world.size * pieces
+    return [
+        task.batch(
+            "train",
+            update,
+            batch_size=experiment.batch_size,
+            seed=experiment.seed,
+            shard=None if shares == 1 else (world.rank * pieces + piece, shares),
+        )
+        for piece in range(pieces)
+    ]
+
+
+def _cautions(experiment: Experiment, task: Task, *, shares: int) -> list[str]:
+    cautions, model = [], experiment.model
+    expected = experiment.task.vocabulary if isinstance(experiment.task, CharacterTask) else None
+    if expected not in (None, task.input_size):
+        cautions.append(
+            f"the text has {task.input_size} symbols, and the experiment expects {expected}: "
+            "parameter counts differ"
+        )
+    if shares > 1 and model.batch_norm:
+        cautions.append(
+            "batch normalisation takes its statistics over each piece of a batch, so the curve is "
+            "not that of one process without accumulation"
+        )
+    drops = (model.dropout_input, model.dropout_state, model.dropout_output, model.zoneout)
+    if shares > 1 and any((*drops, model.dropout_bottleneck)):
+        cautions.append(
+            "each piece of a batch draws its own dropout masks, so the curve is that of one "
+            "process without accumulation in distribution only"
+        )
+    return cautions

@@ -1,0 +1,122 @@
+"""When and what a run saves, and how it comes back from it."""
+
+from __future__ import annotations
+
+import time
+from typing import Any, final
+
+import torch
+
+from passnet.config import identity
+from passnet.training.assembly import Assembly, Options
+from passnet.training.checkpoint import Checkpoint, load_newest, save_checkpoint
+from passnet.training.events import Saved
+from passnet.training.machine import commit, machine, versions
+from passnet.training.recorder import Recorder
+from passnet.training.run import MetricsFile, RunFolder
+from passnet.training.state import packed, restored_
+from passnet.training.tensorboard import open_board
+
+AGREED_EVERY = 16
+
+
+@final
+class Keeper:
+    """The checkpoints of a run in its folder."""
+
+    def __init__(
+        self, folder: RunFolder, *, parts: Assembly, options: Options, recorder: Recorder
+    ) -> None:
+        self.folder = folder
+        self.parts = parts
+        self.options = options
+        self.recorder = recorder
+        self.saved_update = 0
+
+    def restore(self) -> None:
+        """Begin the folder, or bring everything to where its newest checkpoint stands."""
+        parts, world, saved, position = self.parts, self.parts.world, None, 0
+        if world.first:
+            if self.folder.exists():
+                self.folder.check_same(parts.experiment, parts.data)
+            else:
+                self.folder.begin(parts.experiment, self._facts())
+            saved = load_newest(
+                self.folder.checkpoints,
+                identity=identity(parts.experiment),
+                warn=self.recorder.warn,
+                set_aside=True,
+            )
+        saved = Checkpoint.shared(saved, world.send)
+        if saved is not None:
+            progress, lanes = saved.record["progress"], parts.experiment.batch_size
+            restored_(parts.training, saved.tensors, progress, world=world, lanes=lanes)
+            position = saved.record["metrics_bytes"]
+            self._compare_threads(saved.record["threads"])
+        progress = parts.training.progress
+        if world.first:
+            self.recorder.metrics = MetricsFile(self.folder.metrics_file, position=position)
+            if self.options.tensorboard:
+                board = self.folder.path / "tensorboard"
+                self.recorder.board = open_board(board, update=progress.update)
+        self.saved_update = progress.update
+        self._began = self._saved_at = time.monotonic()
+        self._seconds_before = progress.seconds
+
+    @property
+    def seconds(self) -> float:
+        """How long the run has taken, all its parts together."""
+        return self._seconds_before + time.monotonic() - self._began
+
+    @property
+    def agreeing(self) -> bool:
+        """Whether processes compare notes after this update; alone, one always does."""
+        update = self.parts.training.progress.update
+        return self.parts.world.size == 1 or update % AGREED_EVERY == 0
+
+    def due(self) -> bool:
+        """Whether it is time for a checkpoint."""
+        every, seconds = self.options.checkpoint_every, self.options.checkpoint_seconds
+        due = every is not None and self.parts.training.progress.update % every == 0
+        if seconds is not None and self.agreeing:
+            due |= self.parts.world.any(time.monotonic() - self._saved_at >= seconds)
+        return due
+
+    def save(self) -> None:
+        """Write a checkpoint; every process calls this."""
+        parts, training = self.parts, self.parts.training
+        training.progress.seconds = self.seconds
+        tensors = packed(training, world=parts.world, lanes=parts.experiment.batch_size)
+        if parts.world.first:
+            record = {
+                "progress": training.progress.record(),
+                "metrics_bytes": self.recorder.settle(),
+                "threads": torch.get_num_threads(),
+                "processes": parts.world.size,
+                "versions": versions(),
+            }
+            save_checkpoint(
+                self.folder.checkpoints,
+                Checkpoint(training.progress.update, identity(parts.experiment), record, tensors),
+            )
+        self.saved_update, self._saved_at = training.progress.update, time.monotonic()
+        self.recorder.tell(Saved(self.recorder.run, self.saved_update))
+
+    def _facts(self) -> dict[str, Any]:
+        return {
+            "data": self.parts.data,
+            "parameters": self.parts.parameters,
+            "backend": self.parts.backend,
+            "processes": self.parts.world.size,
+            "versions": versions(),
+            "commit": commit(),
+            "machine": machine(self.parts.world.device),
+        }
+
+    def _compare_threads(self, before: int) -> None:
+        now = torch.get_num_threads()
+        if self.parts.world.device.type == "cpu" and now != before:
+            self.recorder.warn(
+                f"the run was saved with {before} threads and goes on with {now}: sums may round "
+                "differently, so it will not be bit for bit the uninterrupted run"
+            )

@@ -1,0 +1,78 @@
+"""The one place that turns the task of an experiment into data and scores."""
+
+from __future__ import annotations
+
+import os
+
+from passnet import tasks
+from passnet.config import (
+    AdditionTask,
+    CharacterTask,
+    CopyTask,
+    FlatMnistTask,
+    SequentialMnistTask,
+    Task,
+)
+from passnet.tasks.task import Task as Problem
+
+
+def build_task(task: Task, *, data_dir: str | os.PathLike[str] | None = None) -> Problem:
+    """Data and scores as `task` describes them; files are looked for in `data_dir` first."""
+    folder = None if data_dir is None else os.fspath(data_dir)
+    match task:
+        case CopyTask():
+            return tasks.Copy(
+                form=task.form,
+                lag=task.lag,
+                length=task.length,
+                train_size=task.train_size,
+                eval_size=task.eval_size,
+                order=task.order,
+                data_seed=task.data_seed,
+            )
+        case AdditionTask():
+            return tasks.Addition(
+                steps=task.steps,
+                train_size=task.train_size,
+                eval_size=task.eval_size,
+                order=task.order,
+                data_seed=task.data_seed,
+            )
+        case SequentialMnistTask():
+            return tasks.SequentialMNIST(
+                permutation=task.permutation,
+                source=task.source,
+                pool=task.pool,
+                sizes=task.sizes,
+                order=task.order,
+                data_dir=folder,
+            )
+        case FlatMnistTask():
+            return tasks.FlatMNIST(
+                source=task.source,
+                pool=task.pool,
+                l2=task.l2,
+                l2_of=task.l2_of,
+                sizes=task.sizes,
+                order=task.order,
+                data_dir=folder,
+            )
+        case CharacterTask():
+            return _character(task, folder)
+
+
+def _character(task: CharacterTask, folder: str | None) -> Problem:
+    if task.mode == "stream":
+        assert task.window is not None
+        return tasks.CharacterStream(
+            source=task.source, path=task.path, unk=task.unk, window=task.window, data_dir=folder
+        )
+    return tasks.CharacterSentences(
+        source=task.source,
+        path=task.path,
+        unk=task.unk,
+        longest=task.longest,
+        order=task.order,
+        average=task.average,
+        data_dir=folder,
+    )

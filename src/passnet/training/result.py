@@ -1,0 +1,49 @@
+"""The result of a run: one number beside the paper's, and what it took."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Result:
+    """What `result.json` holds; `value` is the test score, None where it is not a number.
+
+    selected_update: the update whose parameters were tested.
+    stopped: why the run ended.
+    recovered: how many broken gradients became shrink steps.
+    weights_sha256: of `weights.safetensors`, the tested parameters.
+    """
+
+    preset: str
+    seed: int
+    metric: str
+    value: float | None
+    paper_value: float | None
+    paper_relation: str | None
+    updates: int
+    parameters: int
+    seconds: float
+    device: str
+    backend: str
+    commit: str | None
+    protocol: str
+    task: str
+    selected_update: int
+    stopped: str
+    recovered: int = 0
+    test: dict[str, float | None] = field(default_factory=dict)
+    validation: dict[str, float | None] = field(default_factory=dict)
+    chance: dict[str, float | None] = field(default_factory=dict)
+    weights_sha256: str | None = None
+
+    def record(self) -> dict[str, Any]:
+        """As JSON values."""
+        return asdict(self)
+
+    @staticmethod
+    def of(record: dict[str, Any]) -> Result:
+        """The result a record holds; keys of later versions are left out."""
+        known = {item.name for item in fields(Result)}
+        return Result(**{key: value for key, value in record.items() if key in known})

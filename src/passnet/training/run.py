@@ -1,0 +1,274 @@
+"""A run is a folder of plain files: this is where they are named, written and read."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import hashlib
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, final
+
+import safetensors.torch
+from safetensors import SafetensorError
+from torch import Tensor
+
+from passnet.config import ConfigurationError, Experiment, differences, from_json, identity, to_json
+from passnet.training.checkpoint import load_newest
+from passnet.training.errors import RunError
+from passnet.training.files import json_bytes, plain, write_whole
+from passnet.training.result import Result
+
+try:
+    import fcntl
+except ImportError:  # not a POSIX system: runs are not guarded against each other there
+    fcntl = None
+
+FORMAT, VERSION = "passnet-run", 1
+
+
+@final
+@dataclass(frozen=True)
+class RunFolder:
+    """The files of a run.
+
+    `experiment.json` is written once, `metrics.jsonl` grows, `checkpoints/` holds the newest
+    states, `weights.safetensors` and, last of all, `result.json` appear when the run is complete.
+    """
+
+    path: Path
+
+    @property
+    def experiment_file(self) -> Path:
+        return self.path / "experiment.json"
+
+    @property
+    def metrics_file(self) -> Path:
+        return self.path / "metrics.jsonl"
+
+    @property
+    def checkpoints(self) -> Path:
+        return self.path / "checkpoints"
+
+    @property
+    def weights_file(self) -> Path:
+        return self.path / "weights.safetensors"
+
+    @property
+    def result_file(self) -> Path:
+        return self.path / "result.json"
+
+    def exists(self) -> bool:
+        """Whether a run began here."""
+        return self.experiment_file.exists()
+
+    @contextlib.contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Nobody else trains in this folder meanwhile; ends with the process, however it ends."""
+        self._make()
+        if fcntl is None:
+            yield
+            return
+        with open(self.path / "lock", "w") as lock:
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise RunError(
+                    f"another process trains in {self.path}: wait for it, or use another folder"
+                ) from error
+            except OSError:
+                # Some network file systems have no locks: then the user is the guard.
+                pass
+            yield
+
+    def _make(self) -> None:
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise RunError(
+                f"cannot make the folder {self.path} ({error.strerror or error})"
+            ) from error
+        strangers = [p.name for p in self.path.iterdir() if p.name != "lock"]
+        if strangers and not self.exists() and not self._leftovers(strangers):
+            raise RunError(
+                f"{self.path} holds {strangers[0]} and no experiment.json: give an empty or new "
+                "folder"
+            )
+
+    @staticmethod
+    def _leftovers(names: list[str]) -> bool:
+        return set(names) <= {"experiment.json.tmp"}
+
+    def begin(self, experiment: Experiment, facts: dict[str, Any]) -> None:
+        """Write what the run is, with `facts` about data, versions and machine beside it."""
+        record = {
+            "format": FORMAT,
+            "version": VERSION,
+            "identity": identity(experiment),
+            "experiment": to_json(experiment),
+        }
+        self._write(self.experiment_file, record | facts)
+
+    def read(self) -> dict[str, Any]:
+        """The content of `experiment.json`."""
+        record = _read_json(self.experiment_file)
+        if record.get("format") != FORMAT or record.get("version") != VERSION:
+            raise RunError(
+                f"{self.experiment_file} is not of a passnet run (format "
+                f"{record.get('format')!r}, version {record.get('version')!r}): expected "
+                f"{FORMAT!r}, version {VERSION}"
+            )
+        return record
+
+    def experiment(self) -> Experiment:
+        """The experiment of this run."""
+        try:
+            return from_json(self.read()["experiment"])
+        except (ConfigurationError, KeyError) as error:
+            raise RunError(f"{self.experiment_file} cannot be understood: {error}") from error
+
+    def check_same(self, experiment: Experiment, data: dict[str, Any] | None) -> None:
+        """Raise when the folder's run is of another experiment, or of other data where given."""
+        changed = differences(self.experiment(), experiment)
+        if changed:
+            words = [f"{key} was {old!r} and is {new!r}" for key, (old, new) in changed.items()]
+            raise RunError(
+                f"{self.path} holds a run of another experiment ({'; '.join(words[:5])}): train "
+                "in another folder, or with the old settings"
+            )
+        before, now = self.read().get("data"), json.loads(json.dumps(plain(data)))
+        if data is not None and before != now:
+            keys = sorted(key for key in now if (before or {}).get(key) != now[key])
+            raise RunError(
+                f"the data are not those the run in {self.path} began with ({', '.join(keys)} "
+                "changed): restore them, or train in another folder"
+            )
+
+    def finish(self, result: Result) -> None:
+        """Write the result, the last file of a run."""
+        self._write(self.result_file, result.record())
+
+    def result(self) -> Result | None:
+        """The result, or None while the run is not complete."""
+        if not self.result_file.exists():
+            return None
+        try:
+            return Result.of(_read_json(self.result_file))
+        except TypeError as error:
+            raise RunError(f"{self.result_file} is not a result of a run: {error}") from error
+
+    def write_weights(self, tensors: dict[str, Tensor]) -> str:
+        """Keep the selected parameters; returns their SHA-256."""
+        content = safetensors.torch.save(
+            {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+        )
+        self._write_bytes(self.weights_file, content)
+        return hashlib.sha256(content).hexdigest()
+
+    def weights(self) -> dict[str, Tensor]:
+        """The selected parameters; before the end of the run, the best of its newest checkpoint."""
+        result = self.result()
+        if result is None:
+            saved = load_newest(self.checkpoints, warn=lambda text: None)
+            if saved is None:
+                raise RunError(f"{self.path} has no weights yet: train it first")
+            best = _under("best.", saved.tensors)
+            if best and self.experiment().selection.keep == "best":
+                return best
+            return _under("model.", saved.tensors) | _under("average.", saved.tensors)
+        try:
+            content = self.weights_file.read_bytes()
+            if hashlib.sha256(content).hexdigest() != result.weights_sha256:
+                raise RunError(
+                    f"{self.weights_file} is damaged: its SHA-256 is not the one in result.json"
+                )
+            return safetensors.torch.load(content)
+        except (OSError, SafetensorError) as error:
+            raise RunError(f"{self.weights_file} cannot be read: {error}") from error
+
+    def _write(self, path: Path, record: dict[str, Any]) -> None:
+        self._write_bytes(path, json_bytes(record))
+
+    def _write_bytes(self, path: Path, content: bytes) -> None:
+        try:
+            write_whole(path, content)
+        except OSError as error:
+            raise RunError(
+                f"could not write {path} ({error.strerror or error}); what was saved before is "
+                "kept: make room and run the same command again"
+            ) from error
+
+
+@final
+class MetricsFile:
+    """`metrics.jsonl`: one JSON object a line, cut back to a known length when a run goes on.
+
+    Lines hold nothing that depends on the clock, so the file of an interrupted run ends up equal,
+    byte for byte, to that of an uninterrupted one.
+    """
+
+    def __init__(self, path: Path, *, position: int) -> None:
+        self.path = path
+        if position and (not path.exists() or path.stat().st_size < position):
+            raise RunError(
+                f"{path} is shorter than when the checkpoint was saved ({position} bytes): restore "
+                "it from a copy, or train in another folder"
+            )
+        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - open as long as the run
+        self._file.truncate(position)
+        self._file.seek(position)
+
+    def append(self, **line: Any) -> None:
+        """Add one line."""
+        with self._explaining():
+            content = (json.dumps(plain(line), allow_nan=False) + "\n").encode()
+            if self._file.write(content) != len(content):
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def settle(self) -> int:
+        """Force all lines to disk; returns the length of the file."""
+        with self._explaining():
+            os.fsync(self._file.fileno())
+            return self._file.tell()
+
+    @contextlib.contextmanager
+    def _explaining(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            raise RunError(
+                f"could not write {self.path} ({error.strerror or error}): make room and run the "
+                "same command again"
+            ) from error
+
+    def close(self) -> None:
+        """No line comes after this; what a full disk has refused before stays refused."""
+        with contextlib.suppress(OSError):
+            self._file.close()
+
+
+def read_metrics(path: Path) -> list[dict[str, Any]]:
+    """All whole lines of a `metrics.jsonl`."""
+    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+    return [json.loads(line) for line in lines if line]
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    try:
+        record = json.loads(path.read_bytes())
+    except OSError as error:
+        raise RunError(
+            f"{path} cannot be read ({error.strerror or error}): is this the folder of a run?"
+        ) from error
+    except ValueError as error:
+        raise RunError(f"{path} is damaged: it is not JSON ({error})") from error
+    if not isinstance(record, dict):
+        raise RunError(f"{path} is damaged: expected a JSON object")
+    return record
+
+
+def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

@@ -1,0 +1,85 @@
+"""Scores of a network on a split, summed over batches and processes."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping
+
+import torch
+from torch import Tensor, nn
+
+from passnet.config import Experiment
+from passnet.tasks.task import Split, Task, Totals
+from passnet.training.distributed import World
+from passnet.training.model import Network, State
+from passnet.training.update import autocast
+
+UNITS_AT_ONCE = {"cpu": 32_768, "cuda": 131_072}
+
+
+def scoring_batch_size(experiment: Experiment, task: Task) -> int:
+    """How many sequences are scored at once: more than in training where the state is small.
+
+    The lanes of a stream stay as many as in training, because a lane begins without a past.
+    """
+    if task.name == "character_stream":
+        return experiment.batch_size
+    units = UNITS_AT_ONCE.get(task.device.type, UNITS_AT_ONCE["cpu"])
+    return max(experiment.batch_size, min(1000, units // experiment.model.size))
+
+
+@torch.no_grad()
+def score(
+    network: Network,
+    task: Task,
+    *,
+    split: Split,
+    batch_size: int,
+    world: World,
+    precision: str = "float32",
+    poll: Callable[[], None] = lambda: None,
+) -> dict[str, float]:
+    """One pass over `split` without dropout; `poll` is called between batches and may raise."""
+    count = task.batch_count(split, batch_size=batch_size)
+    assert count is not None
+    totals = Totals()
+    state: State | None = None
+    was_training = network.training
+    network.eval()
+    try:
+        for index in range(count):
+            poll()
+            batch = task.batch(split, index, batch_size=batch_size, shard=world.shard)
+            with autocast(precision, world.device):
+                start = state if batch.carries_state else None
+                outputs, state = network(batch.inputs, start, batch.lengths)
+            totals = totals + task.totals(outputs, batch)
+    finally:
+        network.train(was_training)
+    return task.finish(totals.reduce(world.sum))
+
+
+@contextlib.contextmanager
+@torch.no_grad()
+def using(module: nn.Module, tensors: Mapping[str, Tensor]) -> Iterator[None]:
+    """Within the context the named parameters and buffers have these values."""
+    own = tensors_of(module)
+    kept = {name: own[name].clone() for name in tensors}
+    put_(module, tensors)
+    try:
+        yield
+    finally:
+        put_(module, kept)
+
+
+def tensors_of(module: nn.Module) -> dict[str, Tensor]:
+    """Parameters and buffers by name, not copied."""
+    return dict(module.named_parameters()) | dict(module.named_buffers())
+
+
+@torch.no_grad()
+def put_(module: nn.Module, tensors: Mapping[str, Tensor]) -> None:
+    """Copy values into the named parameters and buffers, which stay where they are in memory."""
+    own = tensors_of(module)
+    for name, value in tensors.items():
+        own[name].copy_(value)

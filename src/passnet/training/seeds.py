@@ -1,0 +1,115 @@
+"""Several runs on one device: side by side on a GPU, one after another on a CPU."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import torch
+
+from passnet.config import Experiment
+from passnet.training.assembly import Options
+from passnet.training.distributed import World, choose_device
+from passnet.training.errors import RunError
+from passnet.training.events import Listener, silent
+from passnet.training.result import Result
+from passnet.training.run import RunFolder
+from passnet.training.session import Session
+from passnet.training.signals import Requests
+
+
+def train_together(
+    experiments: Sequence[Experiment],
+    folders: Sequence[str | os.PathLike[str]],
+    *,
+    resume: bool = True,
+    device: str | torch.device | None = None,
+    backend: str = "auto",
+    data_dir: str | os.PathLike[str] | None = None,
+    listener: Listener = silent,
+    listeners: Sequence[Listener] | None = None,
+    checkpoint_every: int | None = None,
+    checkpoint_seconds: float | None = 120.0,
+    capture: bool = True,
+    tensorboard: bool = False,
+) -> list[Result | RunError]:
+    """Train each experiment in its folder; a run that fails leaves its error in its place.
+
+    On a GPU all take turns update by update, each on a stream of its own, so that small models
+    share the chip; each computes what it would compute alone. SIGTERM and Ctrl-C save all of them.
+    `listeners` gives each run its own listener; otherwise all tell `listener`.
+    """
+    listeners = [listener] * len(experiments) if listeners is None else list(listeners)
+    if len(experiments) != len(folders):
+        raise ValueError(f"got {len(experiments)} experiments and {len(folders)} folders")
+    if len({Path(folder).resolve() for folder in folders}) != len(folders):
+        raise ValueError("two runs have the same folder: give each its own")
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        raise RunError("several runs side by side take one process: start them without torchrun")
+    place = choose_device(device)
+    world = World(place)
+    side_by_side = place.type == "cuda" and len(experiments) > 1
+    options = Options(
+        resume=resume,
+        backend=backend,
+        data_dir=data_dir,
+        checkpoint_every=checkpoint_every,
+        checkpoint_seconds=checkpoint_seconds,
+        capture=capture,
+        shared=side_by_side,
+        tensorboard=tensorboard,
+    )
+    devices = [place] if place.type == "cuda" else []
+    with Requests() as requests, torch.random.fork_rng(devices):
+        sessions = [
+            Session(
+                experiment,
+                RunFolder(Path(folder)),
+                options=options,
+                world=world,
+                listener=own,
+                requests=requests,
+            )
+            for experiment, folder, own in zip(experiments, folders, listeners, strict=True)
+        ]
+        turns = [_Turns(session, own_stream=side_by_side) for session in sessions]
+        if side_by_side:
+            while any([turn.next() for turn in turns]):
+                pass
+        else:
+            for turn in turns:
+                while turn.next():
+                    pass
+        return [turn.outcome() for turn in turns]
+
+
+class _Turns:
+    """One session, advanced an update at a time."""
+
+    def __init__(self, session: Session, *, own_stream: bool) -> None:
+        self.session = session
+        self.error: RunError | None = None
+        self.updates: Iterator[None] | None = session.updates()
+        self.stream = torch.cuda.Stream(session.world.device) if own_stream else None
+
+    def next(self) -> bool:
+        """Take one update; False when there is nothing left to do."""
+        if self.updates is None:
+            return False
+        own = contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
+        try:
+            with own:
+                next(self.updates)
+        except StopIteration:
+            self.updates = None
+        except RunError as error:
+            self.error, self.updates = error, None
+        return self.updates is not None
+
+    def outcome(self) -> Result | RunError:
+        if self.error is not None:
+            return self.error
+        assert self.session.result is not None
+        return self.session.result

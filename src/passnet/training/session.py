@@ -1,0 +1,297 @@
+"""One run while it is trained: updates, evaluations and the result."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator
+from typing import final
+
+from passnet.config import Experiment
+from passnet.tasks import draws
+from passnet.tasks.task import Split
+from passnet.training.assembly import Assembly, Options, assemble
+from passnet.training.distributed import World
+from passnet.training.errors import Diverged, Interrupted, RunError
+from passnet.training.events import Finished, Listener, Started
+from passnet.training.files import plain
+from passnet.training.keeper import Keeper
+from passnet.training.machine import commit, device_name
+from passnet.training.optimisers import set_rate
+from passnet.training.progress import judge, keeps_best
+from passnet.training.recorder import Recorder
+from passnet.training.result import Result
+from passnet.training.run import RunFolder
+from passnet.training.schedules import rate_factor
+from passnet.training.scoring import put_, score, tensors_of, using
+from passnet.training.signals import Requests
+
+
+class _Asked(Exception):
+    """A signal came in the middle of an evaluation."""
+
+
+@final
+class Session:
+    """A run in a folder; `updates` carries it to its end, and then `result` is there."""
+
+    parts: Assembly
+    keeper: Keeper
+
+    def __init__(
+        self,
+        experiment: Experiment,
+        folder: RunFolder,
+        *,
+        options: Options,
+        world: World,
+        listener: Listener,
+        requests: Requests,
+    ) -> None:
+        self.experiment = experiment
+        self.folder = folder
+        self.options = options
+        self.world = world
+        self.requests = requests
+        self.result: Result | None = None
+        paper = experiment.paper
+        self.metric = experiment.selection.metric if paper is None else paper.metric
+        self.recorder = Recorder(
+            experiment.name, metric=self.metric, listener=listener if world.first else None
+        )
+
+    def updates(self) -> Iterator[None]:
+        """The whole run, pausing after each update."""
+        with self.folder.guarded() if self.world.first else contextlib.nullcontext():
+            result = self._complete_already()
+            if result is None:
+                try:
+                    self._begin()
+                    yield from self._loop()
+                    result = self._finish()
+                finally:
+                    self.recorder.close()
+        self.result = result
+        self.recorder.tell(Finished(self.experiment.name, result))
+
+    def _loop(self) -> Iterator[None]:
+        while True:
+            if self._evaluation_due():
+                with self.recorder.paused():
+                    self._evaluate()
+            if self.parts.training.progress.stopped is not None:
+                break
+            self._update()
+            self._log()
+            self._leave_if_asked()
+            if self.keeper.due():
+                self._save()
+            yield
+        self._save()
+
+    def _complete_already(self) -> Result | None:
+        found = None
+        if self.world.first and self.folder.exists():
+            if not self.options.resume:
+                raise RunError(
+                    f"{self.folder.path} holds a run already: resume it, or train in another folder"
+                )
+            self.folder.check_same(self.experiment, None)
+            found = self.folder.result()
+        record = json.loads(self.world.send(json.dumps(found and found.record()).encode()))
+        return None if record is None else Result.of(record)
+
+    def _begin(self) -> None:
+        self.parts = assemble(self.experiment, options=self.options, world=self.world)
+        self.keeper = Keeper(
+            self.folder, parts=self.parts, options=self.options, recorder=self.recorder
+        )
+        self.keeper.restore()
+        for caution in self.parts.cautions:
+            self.recorder.warn(caution)
+        update, paper = self.parts.training.progress.update, self.experiment.paper
+        self.recorder.tell(
+            Started(
+                run=self.experiment.name,
+                seed=self.experiment.seed,
+                update=update,
+                updates=self.parts.total,
+                parameters=self.parts.parameters,
+                device=device_name(self.world.device),
+                backend=self.parts.backend,
+                capture=self.parts.refused,
+                metric=self.metric,
+                chance=self.parts.chance,
+                paper_value=None if paper is None else paper.value,
+            )
+        )
+        self.recorder.start_clock(update)
+
+    def _update(self) -> None:
+        parts, training = self.parts, self.parts.training
+        progress = training.progress
+        pieces = parts.pieces(progress.update)
+        # The masks of an update depend on its number alone: there is no generator to save.
+        self.world.generator.manual_seed(
+            draws.key("masks", self.experiment.seed, progress.update, self.world.rank)
+        )
+        set_rate(training.optimiser, self._rate(progress.update))
+        carried = [
+            state if batch.carries_state else None
+            for batch, state in zip(pieces, training.carried, strict=True)
+        ]
+        states = parts.step(pieces, carried)
+        training.carried = states if parts.carries else [None] * len(pieces)
+        progress.update += 1
+        if training.average is not None and progress.update > parts.average_from:
+            training.average.add(dict(training.network.named_parameters()))
+            progress.averaged = training.average.count
+        if self.world.device.type == "cpu":
+            self._check_gradients()
+
+    def _rate(self, update: int) -> float:
+        factor = rate_factor(
+            self.experiment.schedule,
+            update,
+            total=self.parts.total,
+            halvings=self.parts.training.progress.halvings,
+        )
+        return self.experiment.optimiser.learning_rate * factor
+
+    def _check_gradients(self) -> None:
+        """Stop at a gradient that is not finite; reading the meter waits for the device."""
+        if self.experiment.nan_policy != "stop":
+            return
+        first = int(self.parts.training.meters.tensors["first_broken"].item())
+        if first:
+            raise Diverged(
+                f"the gradient of update {first} is not finite, and nan_policy is 'stop': lower "
+                "optimiser.learning_rate, clip the gradient, or set nan_policy to a number such as "
+                f"0.1; update {self.keeper.saved_update} is the last one saved"
+            )
+
+    def _log(self) -> None:
+        training, progress = self.parts.training, self.parts.training.progress
+        due, tell = progress.update % self.parts.log_every == 0, self.recorder.due()
+        if not due and not tell:
+            return
+        self._check_gradients()
+        meters, count = training.meters.tensors, progress.update - progress.logged
+        loss = meters["loss"].item() / count
+        rate = self._rate(progress.update - 1)
+        if due:
+            loss = self.world.sum(meters["loss"]).item() / count / self.world.size
+            norm, recovered = meters["norm"].item() / count, int(meters["broken"].item())
+            line = {"loss": loss, "gradient_norm": norm, "learning_rate": rate}
+            self.recorder.write_training(self.parts, line, recovered=recovered)
+            training.meters.reset()
+            progress.logged = progress.update
+            progress.recovered += recovered
+        if tell:
+            self.recorder.tell_update(self.parts, loss=loss, rate=rate)
+
+    def _evaluation_due(self) -> bool:
+        progress = self.parts.training.progress
+        if progress.update == 0 or progress.evaluated == progress.update:
+            return False
+        last = progress.update == self.parts.total
+        return last or progress.update % self.parts.evaluate_every == 0
+
+    def _evaluate(self) -> None:
+        self._check_gradients()
+        training, progress = self.parts.training, self.parts.training.progress
+        averaged = {} if training.average is None else training.average.tensors
+        try:
+            with using(training.network, averaged):
+                scores = self._score("valid")
+                verdict = judge(progress, scores, experiment=self.experiment)
+                if verdict.better:
+                    own = tensors_of(training.network)
+                    training.best = {name: t.detach().clone() for name, t in own.items()}
+        except _Asked:
+            self._save()
+            raise self._interrupted() from None
+        if verdict.back:
+            put_(training.network, training.best)
+            if training.average is not None:
+                training.average.restart(dict(training.network.named_parameters()))
+                progress.averaged = training.average.count
+        if progress.stopped is None and progress.update == self.parts.total:
+            progress.stopped = "updates: all are taken"
+        self.recorder.write_scores(
+            self.parts, scores, split="valid", update=progress.update, better=verdict.better
+        )
+
+    def _score(self, split: Split) -> dict[str, float]:
+        return score(
+            self.parts.training.network,
+            self.parts.task,
+            split=split,
+            batch_size=self.parts.scoring_batch,
+            world=self.world,
+            precision=self.experiment.precision,
+            poll=self._poll,
+        )
+
+    def _poll(self) -> None:
+        # Processes agree on leaving between updates only: within a pass one would wait for others.
+        if self.requests.signal is not None and self.world.size == 1:
+            raise _Asked
+
+    def _save(self) -> None:
+        self._check_gradients()
+        self.keeper.save()
+
+    def _leave_if_asked(self) -> None:
+        if self.keeper.agreeing and self.world.any(self.requests.signal is not None):
+            self._save()
+            raise self._interrupted()
+
+    def _interrupted(self) -> Interrupted:
+        return Interrupted(
+            f"stopped by {self.requests.signal or 'a signal to another process'} after update "
+            f"{self.keeper.saved_update}; everything is saved in {self.folder.path}: run the same "
+            "command to go on"
+        )
+
+    def _finish(self) -> Result:
+        training, experiment = self.parts.training, self.experiment
+        progress = training.progress
+        best = keeps_best(experiment.selection, progress)
+        averaged = {} if training.average is None else training.average.tensors
+        put_(training.network, training.best if best else averaged)
+        selected = (progress.best_update if best else None) or progress.update
+        try:
+            test = self._score("test")
+        except _Asked:
+            raise self._interrupted() from None
+        self.recorder.write_scores(self.parts, test, split="test", update=selected)
+        self.recorder.settle()
+        weights = tensors_of(training.network)
+        paper = experiment.paper
+        result = Result(
+            preset=experiment.name,
+            seed=experiment.seed,
+            metric=self.metric,
+            value=plain(test[self.metric]),
+            paper_value=None if paper is None else paper.value,
+            paper_relation=None if paper is None else paper.relation,
+            updates=progress.update,
+            parameters=self.parts.parameters,
+            seconds=self.keeper.seconds,
+            device=device_name(self.world.device),
+            backend=self.parts.backend,
+            commit=commit(),
+            protocol=experiment.protocol,
+            task=experiment.task.kind,
+            selected_update=selected,
+            stopped=progress.stopped or "",
+            recovered=progress.recovered,
+            test=plain(test),
+            validation=progress.best_scores if best else progress.last_scores,
+            chance=plain(self.parts.chance),
+            weights_sha256=self.folder.write_weights(weights) if self.world.first else None,
+        )
+        if self.world.first:
+            self.folder.finish(result)
+        return result

@@ -1,0 +1,27 @@
+"""TensorBoard events of a run, for those who asked for them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from passnet.training.errors import RunError
+
+
+def open_board(folder: Path, *, update: int) -> Any:
+    """A writer of TensorBoard events; what was written after `update` is hidden."""
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise RunError(
+            "TensorBoard events need the package tensorboard: pip install 'passnet[tensorboard]', "
+            "or leave them out"
+        ) from error
+    return SummaryWriter(str(folder), purge_step=update + 1)
+
+
+def write_scalars(board: Any, prefix: str, scalars: dict[str, float], *, update: int) -> None:
+    """Add numbers under `prefix/` at an update; without a board, nothing."""
+    if board is not None:
+        for name, value in scalars.items():
+            board.add_scalar(f"{prefix}/{name}", value, update)

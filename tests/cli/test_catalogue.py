@@ -1,0 +1,89 @@
+"""Commands that only read values: list, show, data, and help that teaches."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from passnet.cli import main
+from passnet.experiments import names
+
+
+def test_list_needs_no_torch_and_names_every_preset():
+    code = (
+        "import sys\nfrom passnet.cli import main\nstatus = main(['list', '--json'])\n"
+        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules\nsys.exit(status)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    rows = json.loads(done.stdout)
+    assert [row["name"] for row in rows] == list(names())
+    wanted = {"name", "task", "cell", "matrix", "paper_value", "metric", "table"}
+    assert wanted | {"parameters", "parameters_paper"} <= set(rows[0])
+
+
+def test_list_filters_and_says_when_nothing_matches(capsys):
+    assert main(["list", "psmnist/lrd"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert len(lines) == 4 and "0.947" in lines[-1] and "41.2k" in lines[-1]
+    assert main(["list", "nonsense"]) == 1
+    assert "'nonsense'" in capsys.readouterr().out
+
+
+def test_show_tells_shapes_counts_backends_and_settings(capsys):
+    assert main(["show", "psmnist/lrd-gru-256-24"]) == 0
+    out = capsys.readouterr().out
+    for text in ("3x256x24", "41994 as built", "41226 by the paper", "eager", "model.carry_bias"):
+        assert text in out
+
+
+def test_show_json_follows_overrides(capsys):
+    assert main(["show", "quick/copy", "--set", "model.size=40", "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)
+    assert shown["experiment"]["model"]["size"] == 40
+    assert shown["experiment"]["protocol"] == "ours"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["show", "psmnist/lrd-gru-256-42"], ["perhaps you meant 'psmnist/lrd-gru-256-24'"]),
+        (["train", "quick/copy", "--set", "model.siz=3"], ["'siz'", "'model.size'"]),
+        (["train", "quick/copy", "--set", "batch_size=many"], ["batch_size", "many", "whole"]),
+        (["train", "quick/copy", "--text", "x.txt"], ["--text", "character", "copy task"]),
+        (["train", "quick/character-stream", "--text", "none.txt"], ["no file", "none.txt"]),
+        (["train", "quick/copy", "--seeds", "4..1"], ["4..1", "0..4"]),
+        (["train", "quick/copy", "--seeds", "0..1", "--seed", "3"], ["--seed and --seeds"]),
+        (["data", "verify", "imagenet"], ["imagenet", "mnist", "ptb"]),
+    ],
+)
+def test_mistakes_end_in_one_sentence(arguments, parts, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(arguments) == 2
+    said = capsys.readouterr()
+    assert said.err.startswith("passnet: ") and said.err.count("\n") == 1
+    for part in parts:
+        assert part in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_data_lists_and_verifies_what_is_missing(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("PASSNET_DATA", raising=False)
+    assert main(["data", "list", "--json", "--data-dir", str(tmp_path)]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert {row["dataset"] for row in rows} == {"mnist", "ptb"}
+    assert all(row["state"] == "missing" for row in rows)
+    assert main(["data", "verify", "ptb", "--data-dir", str(tmp_path)]) == 1
+
+
+@pytest.mark.parametrize(
+    "command", ["list", "show", "train", "evaluate", "sample", "data", "report", "bench", "doctor"]
+)
+def test_every_command_has_help(command, capsys):
+    with pytest.raises(SystemExit) as left:
+        main([command, "--help"])
+    assert left.value.code == 0
+    assert len(capsys.readouterr().out) > 200

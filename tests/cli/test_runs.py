@@ -1,0 +1,139 @@
+"""Commands that train and use what was trained, on models small enough for a test."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from passnet.cli import main
+
+SMALL = [
+    "--set",
+    "updates=6",
+    "evaluate_every=3",
+    "batch_size=4",
+    "model.size=12",
+    "model.matrix=LowRank(3)",
+]
+
+
+@pytest.fixture
+def in_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def train(*arguments: str) -> int:
+    return main(["train", *arguments, "--device", "cpu"])
+
+
+def test_train_again_evaluate_and_sample(in_folder, capsys):
+    assert train("quick/character-stream", *SMALL, "--json", "--quiet") == 0
+    first = json.loads(capsys.readouterr().out)
+    assert first["updates"] == 6 and first["metric"] in first["chance"]
+
+    run = "runs/quick/character-stream/seed-0"
+    assert train(run, "--json", "--quiet") == 0
+    assert json.loads(capsys.readouterr().out) == first
+
+    assert main(["evaluate", run, "--device", "cpu", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["scores"] == pytest.approx(first["test"], rel=1e-12)
+
+    sample = ["sample", run, "--prompt", "The ", "--length", "20", "--device", "cpu"]
+    assert main(sample) == 0
+    text = capsys.readouterr().out
+    assert text.startswith("The ") and len(text) == len("The ") + 20 + 1
+    assert main(sample) == 0 and capsys.readouterr().out == text
+
+
+def test_a_text_of_the_users(in_folder, capsys):
+    (in_folder / "mine.txt").write_text("abab cdcd abab cdcd\n" * 60)
+    arguments = ["quick/character-sentences", "--text", "mine.txt", *SMALL, "--json", "--quiet"]
+    assert train(*arguments) == 0
+    result = json.loads(capsys.readouterr().out)
+    assert result["paper_value"] is None
+    record = json.loads(
+        (in_folder / "runs/quick/character-sentences/seed-0/experiment.json").read_text()
+    )
+    assert record["experiment"]["task"]["source"] == "file"
+
+
+def test_several_seeds_have_their_own_folders(in_folder, capsys):
+    assert train("quick/copy", *SMALL, "--seeds", "0..1", "--json", "--quiet") == 0
+    results = json.loads(capsys.readouterr().out)
+    assert [result["seed"] for result in results] == [0, 1]
+    assert results[0]["value"] != results[1]["value"]
+    assert sorted(p.name for p in (in_folder / "runs/quick/copy").iterdir()) == ["seed-0", "seed-1"]
+
+
+def test_a_changed_experiment_in_the_same_folder_is_refused(in_folder, capsys):
+    assert train("quick/copy", *SMALL, "--quiet") == 0
+    capsys.readouterr()
+    assert train("quick/copy", *SMALL, "batch_size=8", "--quiet") == 1
+    said = capsys.readouterr().err
+    assert "batch_size was 4 and is 8" in said and said.count("\n") == 1
+
+
+def test_settings_on_a_folder_are_refused(in_folder, capsys):
+    assert train("quick/copy", *SMALL, "--quiet") == 0
+    capsys.readouterr()
+    assert train("runs/quick/copy/seed-0", "--set", "batch_size=8") == 2
+    assert "--set" in capsys.readouterr().err
+
+
+def test_plain_lines_where_there_is_no_terminal(in_folder, capsys):
+    assert train("quick/copy", *SMALL) == 0
+    said = capsys.readouterr()
+    assert "starts: 6 updates" in said.err and "finished" in said.err
+    assert "chance" in said.out and "runs/quick/copy/seed-0" in said.out
+
+
+def test_evaluate_of_no_run_is_one_sentence(in_folder, capsys):
+    assert main(["evaluate", "nowhere"]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_two_processes_train_one_model(in_folder):
+    single = _command(["-m", "passnet"], "one")
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    double = _command([*launcher, "-m", "passnet"], "two")
+    assert double["updates"] == single["updates"]
+    assert double["value"] == pytest.approx(single["value"], rel=1e-5)
+
+
+def _command(how: list[str], out: str) -> dict:
+    options = ["train", "quick/copy", *SMALL, "--device", "cpu", "--quiet", "--json", "--out", out]
+    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    done = subprocess.run(
+        [sys.executable, *how, *options],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    return json.loads(done.stdout)
+
+
+def test_doctor_says_which_backends_run(capsys):
+    assert main(["doctor", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    rows = [row for row in found["backends"] if row["device"] == "cpu"]
+    assert {row["backend"] for row in rows} >= {"eager", "reference"}
+    assert all(row["can_run"] == "yes" for row in rows if row["backend"] == "eager")
+
+
+def test_bench_checks_then_times(capsys, tmp_path):
+    out = tmp_path / "rows.json"
+    arguments = ["bench", "psmnist: LSTM", "--quick", "--repeats", "1", "--no-loops"]
+    assert main([*arguments, "--device", "cpu", "--json", "--out", str(out)]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert json.loads(out.read_text())["rows"] == found["rows"]
+    assert {row["pass"] for row in found["rows"]} == {"forward", "forward+backward", "one step"}
+    assert {"passnet", "nn.LSTM"} <= {row["contender"] for row in found["rows"]}

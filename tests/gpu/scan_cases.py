@@ -1,0 +1,188 @@
+"""A plain loop over time for every scan, random cases for it, and the accuracy rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Case:
+    cell: str  # gru_after, gru_before, lstm
+    n: int
+    d: int | None
+    steps: int
+    batch: int
+    diagonal: bool = True
+    tied: bool = False
+    masks: int = 0
+    hold: int = 0
+    inner: bool = False
+    dtype: torch.dtype = torch.float32
+    scale: float = 1.0
+
+    @property
+    def gates(self) -> int:
+        return 4 if self.cell == "lstm" else 3
+
+    @property
+    def structure(self) -> str:
+        if self.d is None:
+            return "dense"
+        return "low_rank_plus_diagonal" if self.diagonal else "low_rank"
+
+
+def make(case: Case, seed: int = 0, device: str = "cuda") -> dict:
+    """Random float64 tensors already rounded to the case's dtype."""
+    generator = torch.Generator(device).manual_seed(seed)
+    g, n, d, t, b = case.gates, case.n, case.d, case.steps, case.batch
+
+    def normal(*shape, scale=1.0):
+        value = torch.randn(*shape, generator=generator, dtype=torch.float64, device=device)
+        return (value * scale).to(case.dtype).double()
+
+    if d is None:
+        factors = (normal(g, n, n, scale=case.scale / n**0.5),)
+    else:
+        left = normal(g, n, d, scale=case.scale / d**0.5)
+        right = normal(1 if case.tied else g, d, n, scale=1 / n**0.5)
+        factors = (left, right)
+        if case.diagonal:
+            factors += (normal(g, n, scale=0.5),)
+    keep = 0.8
+    masks = None
+    if case.masks:
+        shape = (g if case.masks == 2 else 1, b, n)
+        masks = (torch.rand(shape, generator=generator, device=device) < keep).double() / keep
+        masks = masks.to(case.dtype).double()
+    holds = []
+    for _ in range(2):
+        hold = None
+        if case.hold == 1:
+            lengths = torch.randint(1, t + 1, (b,), generator=generator, device=device)
+            hold = (torch.arange(t, device=device)[:, None] >= lengths).double()[..., None]
+        elif case.hold == 2:
+            hold = (torch.rand(t, b, n, generator=generator, device=device) < 0.3).double()
+        holds.append(hold)
+    return {
+        "drive": normal(g, t, b, n),
+        "h0": normal(b, n, scale=0.5),
+        "c0": normal(b, n, scale=0.5),
+        "factors": factors,
+        "masks": masks,
+        "hold": holds[0],
+        "hold_cell": holds[1] if case.cell == "lstm" else None,
+        "inner": normal(n, scale=0.5) if case.inner else None,
+        "grad": normal(t, b, n),
+        "grad_cell": normal(t, b, n),
+    }
+
+
+def cast(data: dict, dtype: torch.dtype) -> dict:
+    def one(value):
+        if isinstance(value, tuple):
+            return tuple(one(v) for v in value)
+        return None if value is None else value.to(dtype)
+
+    return {name: one(value) for name, value in data.items()}
+
+
+def loop(case: Case, data: dict) -> dict[str, Tensor]:
+    """Outputs and gradients by autograd through a plain loop in the dtype of the data."""
+    drive = data["drive"].clone().requires_grad_()
+    h0 = data["h0"].clone().requires_grad_()
+    c0 = data["c0"].clone().requires_grad_()
+    factors, masks = data["factors"], data["masks"]
+
+    def apply(g: int, x: Tensor) -> Tensor:
+        if masks is not None:
+            x = x * masks[g if masks.shape[0] > 1 else 0]
+        if case.d is None:
+            return x @ factors[0][g].mT
+        right = factors[1][0 if case.tied else g]
+        y = (x @ right.mT) @ factors[0][g].mT
+        return y + factors[2][g] * x if case.diagonal else y
+
+    h, c = h0, c0
+    states, cells = [], []
+    for t in range(case.steps):
+        x = drive[:, t]
+        if case.cell == "lstm":
+            i, f = torch.sigmoid(x[0] + apply(0, h)), torch.sigmoid(x[1] + apply(1, h))
+            g, o = torch.tanh(x[2] + apply(2, h)), torch.sigmoid(x[3] + apply(3, h))
+            new_c = i * g + f * c
+            if data["hold_cell"] is not None:
+                k = data["hold_cell"][t]
+                new_c = k * c + (1 - k) * new_c
+            c = new_c
+            new = o * torch.tanh(c)
+            cells.append(c)
+        else:
+            r, u = torch.sigmoid(x[0] + apply(0, h)), torch.sigmoid(x[1] + apply(1, h))
+            if case.cell == "gru_after":
+                q = apply(2, h)
+                if data["inner"] is not None:
+                    q = q + data["inner"]
+                candidate = torch.tanh(x[2] + r * q)
+            else:
+                candidate = torch.tanh(x[2] + apply(2, r * h))
+            new = (1 - u) * candidate + u * h
+        if data["hold"] is not None:
+            k = data["hold"][t]
+            new = k * h + (1 - k) * new
+        h = new
+        states.append(h)
+    out = {"states": torch.stack(states)}
+    total = (out["states"] * data["grad"]).sum()
+    if case.cell == "lstm":
+        out["cells"] = torch.stack(cells)
+        total = total + (out["cells"] * data["grad_cell"]).sum()
+    wanted = {"grad_drive": drive, "grad_h0": h0}
+    if case.cell == "lstm":
+        wanted["grad_c0"] = c0
+    grads = torch.autograd.grad(total, list(wanted.values()))
+    out.update(zip(wanted, grads, strict=True))
+    return {name: value.detach() for name, value in out.items()}
+
+
+def kernel(case: Case, data: dict) -> dict[str, Tensor]:
+    """The same from the fused scans."""
+    from passnet.ops.cuda import gru_backward, gru_forward, lstm_backward, lstm_forward
+
+    drive, h0, c0, factors = data["drive"], data["h0"], data["c0"], data["factors"]
+    options = {"structure": case.structure, "masks": data["masks"], "hold": data["hold"]}
+    if case.cell == "lstm":
+        options["hold_cell"] = data["hold_cell"]
+        states, cells, saved = lstm_forward(drive, h0, c0, factors, **options)
+        grads = lstm_backward(
+            data["grad"], data["grad_cell"], drive, h0, c0, factors, states, cells, saved, **options
+        )
+        names = ("grad_drive", "grad_h0", "grad_c0")
+        return {"states": states, "cells": cells, **dict(zip(names, grads, strict=True))}
+    options |= {"reset": case.cell.removeprefix("gru_"), "inner_bias": data["inner"]}
+    states, saved = gru_forward(drive, h0, factors, **options)
+    grads = gru_backward(data["grad"], drive, h0, factors, states, saved, **options)
+    return {"states": states, "grad_drive": grads[0], "grad_h0": grads[1]}
+
+
+def rms(value: Tensor) -> float:
+    return value.double().square().mean().sqrt().item()
+
+
+def worst(case: Case, seed: int = 0) -> tuple[float, str]:
+    """The largest error over its allowance, over outputs and gradients, and whose it is."""
+    data = make(case, seed)
+    truth = loop(case, data)
+    rounded = cast(data, case.dtype)
+    plain = loop(case, rounded)
+    ours = kernel(case, rounded)
+    eps = torch.finfo(case.dtype).eps
+    ratios = {}
+    for name, exact in truth.items():
+        allowed = 2 * rms(plain[name].double() - exact) + eps * rms(exact)
+        error = rms(ours[name].double() - exact)
+        ratios[name] = error / allowed if error == error else float("inf")
+    name = max(ratios, key=lambda key: ratios[key])
+    return ratios[name], name

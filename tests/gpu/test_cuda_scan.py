@@ -1,0 +1,96 @@
+"""The fused CUDA scans against a float64 loop, on awkward shapes."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+from scan_cases import Case, cast, kernel, make, worst
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
+CELLS = ("gru_after", "gru_before", "lstm")
+
+
+@pytest.fixture(autouse=True)
+def poisoned_memory():
+    """Uninitialised outputs are filled with NaN, so a value never written cannot pass."""
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+SHAPES = [
+    # n, d, steps, batch
+    (128, 24, 40, 3), (128, 50, 20, 2), (256, 24, 20, 2), (512, 4, 20, 2), (37, 5, 12, 3),
+    (1, 1, 5, 2), (100, 7, 1, 1), (130, 1, 9, 1), (257, 13, 6, 2), (64, None, 11, 2),
+    (128, None, 7, 2), (33, None, 5, 1), (1000, 64, 12, 5), (700, 130, 6, 33), (999, 3, 5, 40),
+]  # fmt: skip
+VARIANTS = [
+    {}, {"diagonal": False}, {"tied": True}, {"masks": 1}, {"masks": 2}, {"tied": True, "masks": 1},
+    {"tied": True, "masks": 2, "diagonal": False}, {"hold": 1}, {"hold": 2, "masks": 2},
+    {"scale": 0.01}, {"scale": 4.0},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_shapes(cell, shape):
+    ratio, name = worst(Case(cell, *shape, inner=cell == "gru_after"))
+    assert ratio <= 1, (ratio, name)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+@pytest.mark.parametrize("shape", [(96, 10, 17, 3), (800, 40, 9, 9), (40, None, 9, 2)], ids=str)
+def test_variants(cell, variant, shape):
+    if shape[1] is None:
+        variant = {k: v for k, v in variant.items() if k not in ("tied", "diagonal")}
+    ratio, name = worst(Case(cell, *shape, **variant), seed=1)
+    assert ratio <= 1, (ratio, name)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("n, d", [(96, 12), (800, 40)])
+def test_sixteen_bits(cell, dtype, n, d):
+    ratio, name = worst(Case(cell, n, d, 15, 4, dtype=dtype, masks=1, hold=2), seed=2)
+    assert ratio <= 1, (ratio, name)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_long_sequences_do_not_drift(cell):
+    ratio, name = worst(Case(cell, 48, 6, 2000, 2), seed=3)
+    assert ratio <= 1, (ratio, name)
+
+
+@pytest.mark.parametrize("cell, n", list(itertools.product(CELLS, (96, 900))))
+def test_same_bits_every_run(cell, n):
+    case = Case(cell, n, 20, 30, 6, masks=2, hold=1)
+    data = cast(make(case, 4), torch.float32)
+    first = kernel(case, data)
+    for _ in range(5):
+        for name, value in kernel(case, data).items():
+            assert torch.equal(value, first[name]), name
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("n", [70, 900])
+def test_strided_inputs(cell, n):
+    case = Case(cell, n, 9, 7, 3, masks=2, hold=2)
+    data = cast(make(case, 5), torch.float32)
+    expected = kernel(case, data)
+
+    def strided(value):
+        if isinstance(value, tuple):
+            return tuple(strided(v) for v in value)
+        if value is None:
+            return None
+        return torch.stack([value, value + 1], -1)[..., 0]
+
+    got = kernel(case, {name: strided(value) for name, value in data.items()})
+    for name, value in got.items():
+        assert torch.equal(value, expected[name]), name

@@ -1,0 +1,139 @@
+"""Whole layers on the fused CUDA scans, and everything PyTorch does around them."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from accuracy import assert_all_accurate
+
+import passnet
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
+]
+
+MATRICES = [
+    passnet.LowRank(5),
+    passnet.LowRankPlusDiagonal(24),
+    passnet.LowRankPlusDiagonal(7, tied=True),
+    passnet.Dense(),
+]
+KINDS = [(passnet.GRU, {"reset": "after"}), (passnet.GRU, {"reset": "before"}), (passnet.LSTM, {})]
+
+
+def layer(kind, options, *, backend="cuda", size=96, **more):
+    torch.manual_seed(3)
+    return kind(6, size, device="cuda", backend=backend, **options, **more)
+
+
+def numbers(rnn, x, **words):
+    """Outputs and every gradient, by name."""
+    x = x.detach().requires_grad_()
+    output = rnn(x, **words)[0]
+    torch.manual_seed(4)
+    weights = torch.randn(output.shape, device="cuda", dtype=torch.float64).to(output.dtype)
+    (output * weights).sum().backward()
+    found = {"output": output, "input": x.grad}
+    found |= {name: p.grad for name, p in rnn.named_parameters() if p.grad is not None}
+    return {name: tensor.detach() for name, tensor in found.items()}
+
+
+def judged(rnn, x, **words):
+    reference = copy.deepcopy(rnn)
+    reference.backend = "reference"
+    truth = copy.deepcopy(reference).double()
+    assert_all_accurate(
+        numbers(rnn, x, **words),
+        reference=numbers(reference, x, **words),
+        truth=numbers(truth, x.double(), **words),
+    )
+
+
+@pytest.mark.parametrize("matrix", MATRICES, ids=repr)
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_one_layer(kind, options, matrix):
+    judged(layer(kind, options, matrix=matrix), torch.randn(30, 5, 6, device="cuda"))
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_layers_directions_lengths_and_a_learned_start(kind, options):
+    rnn = layer(
+        kind,
+        options,
+        matrix=passnet.LowRankPlusDiagonal(8),
+        num_layers=2,
+        bidirectional=True,
+        learn_initial_state=True,
+    )
+    judged(rnn, torch.randn(20, 4, 6, device="cuda"), lengths=torch.tensor([20, 1, 7, 13]))
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_a_state_over_the_whole_chip(kind, options):
+    rnn = layer(kind, options, matrix=passnet.LowRankPlusDiagonal(64), size=1500)
+    judged(rnn, torch.randn(12, 9, 6, device="cuda"))
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_compiled_without_a_break(kind, options):
+    rnn = layer(kind, options, matrix=passnet.LowRankPlusDiagonal(8))
+    x = torch.randn(10, 3, 6, device="cuda")
+    expected = numbers(rnn, x)
+    rnn.zero_grad()
+    compiled = numbers(torch.compile(rnn, fullgraph=True), x)
+    for name, value in expected.items():
+        found = compiled.get(name, compiled.get(f"_orig_mod.{name}"))
+        torch.testing.assert_close(found, value, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_autocast_runs_in_its_dtype(kind, options, dtype):
+    rnn = layer(kind, options, matrix=passnet.LowRankPlusDiagonal(8))
+    x = torch.randn(10, 3, 6, device="cuda")
+    with torch.autocast("cuda", dtype=dtype):
+        output, _ = rnn(x)
+    assert output.dtype == dtype
+    output.float().sum().backward()
+    assert all(p.grad.dtype == torch.float32 for p in rnn.parameters())
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_captured_in_a_cuda_graph(kind, options):
+    rnn = layer(kind, options, matrix=passnet.LowRankPlusDiagonal(8))
+    x = torch.randn(10, 3, 6, device="cuda")
+    stream = torch.cuda.Stream()
+    with torch.cuda.stream(stream):
+        for _ in range(3):
+            rnn(x)[0].sum().backward()
+    torch.cuda.current_stream().wait_stream(stream)
+    graph = torch.cuda.CUDAGraph()
+    rnn.zero_grad(set_to_none=True)
+    with torch.cuda.graph(graph):
+        output = rnn(x)[0]
+        output.sum().backward()
+    x.copy_(torch.randn_like(x))
+    graph.replay()
+    assert torch.equal(output, rnn(x)[0])
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_second_derivatives_are_those_of_the_plain_loop(kind, options):
+    found = []
+    for backend in ("cuda", "reference"):
+        rnn = layer(kind, options, matrix=passnet.LowRankPlusDiagonal(4), backend=backend, size=20)
+        x = torch.linspace(-1, 1, 5 * 2 * 6, device="cuda").reshape(5, 2, 6).requires_grad_()
+        (first,) = torch.autograd.grad(rnn(x)[0].square().sum(), x, create_graph=True)
+        first.square().sum().backward()
+        found.append([x.grad, *(p.grad for p in rnn.parameters())])
+    for ours, plain in zip(*found, strict=True):
+        torch.testing.assert_close(ours, plain, rtol=1e-3, atol=1e-4)
+
+
+def test_double_precision_is_refused_with_a_sentence():
+    rnn = layer(passnet.GRU, {}, matrix=passnet.LowRank(4)).double()
+    with pytest.raises(passnet.BackendRefused, match="float64"):
+        rnn(torch.randn(3, 2, 6, device="cuda", dtype=torch.float64))

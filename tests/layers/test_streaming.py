@@ -1,0 +1,188 @@
+"""One step at a time against the whole sequence: every structure, stacked layers, any start."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from accuracy import assert_all_accurate
+from layer_twins import doubled, randomised, signed
+from structures import SIZE, STRUCTURES
+
+import passnet
+
+M, T, B = 3, 6, 4
+KINDS = {
+    "GRU before": lambda *a, **k: passnet.GRU(*a, reset="before", **k),
+    "GRU after": passnet.GRU,
+    "LSTM": passnet.LSTM,
+}
+each_kind = pytest.mark.parametrize("kind", KINDS)
+each_mode = pytest.mark.parametrize("grad", [True, False], ids=["training", "no_grad"])
+"""Outside autograd a step may take a shorter way than a sequence of one."""
+
+
+def flat(output, state) -> dict[str, torch.Tensor]:
+    parts = state if isinstance(state, tuple) else (state,)
+    return {"output": output} | {f"state {k}": part for k, part in enumerate(parts)}
+
+
+def stepped(layer, x, state=None, time=0) -> dict[str, torch.Tensor]:
+    outputs = []
+    for x_t in x.unbind(time):
+        output, state = layer.step(x_t, state)
+        outputs.append(output)
+    return flat(torch.stack(outputs, time), state)
+
+
+@each_kind
+@pytest.mark.parametrize("spec", STRUCTURES.values(), ids=STRUCTURES)
+@pytest.mark.parametrize("layers", [1, 3])
+@each_mode
+def test_steps_are_the_sequence(kind, spec, layers, grad):
+    layer = KINDS[kind](M, SIZE, layers, matrix=spec, learn_initial_state=True)
+    randomised(layer)
+    x = signed(T, B, M)
+    with torch.set_grad_enabled(grad):
+        got = stepped(layer, x)
+    assert_all_accurate(got, reference=flat(*layer(x)), truth=flat(*doubled(layer)(x.double())))
+
+
+@each_kind
+@pytest.mark.parametrize("spec", STRUCTURES.values(), ids=STRUCTURES)
+def test_one_step_is_a_sequence_of_one_bit_for_bit(kind, spec):
+    layer = randomised(KINDS[kind](M, SIZE, 2, matrix=spec, learn_initial_state=True))
+    x = signed(1, B, M)
+    for state in (None, layer(signed(T, B, M))[1]):
+        sequence, step = flat(*layer(x, state)), flat(*layer.step(x[0], state))
+        assert torch.equal(step.pop("output"), sequence.pop("output")[0])
+        for name, value in step.items():
+            assert torch.equal(value, sequence[name]), name
+
+
+@each_kind
+@pytest.mark.parametrize("batch", [1, 2, 7, 40])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_short_steps_of_any_batch(kind, batch, dtype):
+    spec = passnet.LowRankPlusDiagonal(3, tied=True)
+    layer = randomised(KINDS[kind](M, SIZE, 2, matrix=spec)).to(dtype)
+    x = signed(T, batch, M).to(dtype)
+    with torch.no_grad():
+        got = stepped(layer, x)
+        # Through single precision, so that double has a truth too.
+        whole, exact = flat(*layer(x)), flat(*doubled(layer)(x.double()))
+    assert_all_accurate(
+        {name: value.float() for name, value in got.items()},
+        reference={name: value.float() for name, value in whole.items()},
+        truth=exact,
+    )
+
+
+@each_kind
+@each_mode
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_step_sees_parameters_as_they_are_now(kind, grad, bias):
+    """After an update in place, a load, a new tensor, a cast and a parametrisation."""
+    layer = randomised(KINDS[kind](M, SIZE, matrix=passnet.LowRank(3), bias=bias))
+    x = signed(2, B, M)
+    cell = layer.cells[0]
+
+    def update():
+        for parameter in layer.parameters():
+            parameter.mul_(0.5)
+
+    def load():
+        layer.load_state_dict({k: v + 0.1 for k, v in layer.state_dict().items()})
+
+    def replace():
+        cell.recurrent.expand = torch.nn.Parameter(cell.recurrent.expand + 0.2)
+
+    def repoint():
+        cell.input_weight.data = cell.input_weight.data + 0.3
+
+    def wrap(owner, name):
+        class Shifted(torch.nn.Module):
+            def forward(self, raw):
+                return raw + 0.25
+
+        torch.nn.utils.parametrize.register_parametrization(owner, name, Shifted())
+
+    changes = [update, load, replace, repoint]
+    changes += [lambda: wrap(cell, "bias")] if bias else []
+    changes += [lambda: wrap(cell, "input_weight"), lambda: wrap(cell.recurrent, "project")]
+    for change in (lambda: None, *changes):
+        with torch.no_grad():
+            change()
+        with torch.set_grad_enabled(grad):
+            got = stepped(layer, x)
+        whole, exact = flat(*layer(x)), flat(*doubled(layer)(x.double()))
+        assert_all_accurate(got, reference=whole, truth=exact)
+
+
+@each_kind
+def test_a_short_step_leaves_its_state_alone(kind):
+    layer = randomised(KINDS[kind](M, SIZE, 2, matrix=passnet.LowRank(3)))
+    with torch.no_grad():
+        _, state = layer.step(signed(1, M))
+        before = [part.clone() for part in flat(state[0], state).values()]
+        first = flat(*layer.step(signed(1, M), state))
+        copies = {name: value.clone() for name, value in first.items()}
+        layer.step(signed(1, M), state)
+        after = list(flat(state[0], state).values())
+    assert all(torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    assert all(torch.equal(first[name], copies[name]) for name in first)
+
+
+@each_kind
+def test_a_sequence_may_be_cut_anywhere(kind):
+    layer = randomised(KINDS[kind](M, SIZE, 2, matrix=passnet.LowRankPlusDiagonal(3)))
+    x = signed(T, B, M)
+    whole, exact = flat(*layer(x)), flat(*doubled(layer)(x.double()))
+    for cut in range(1, T):
+        first, state = layer(x[:cut])
+        second, state = layer(x[cut:], state)
+        assert_all_accurate(flat(torch.cat((first, second)), state), reference=whole, truth=exact)
+
+
+@each_kind
+def test_forms_of_one_step(kind):
+    """Batch-first, unbatched and symbol inputs."""
+    spec = passnet.LowRank(3)
+    first = randomised(KINDS[kind](M, SIZE, matrix=spec, batch_first=True))
+    double = doubled(first)
+    x = signed(B, T, M)
+    assert_all_accurate(
+        stepped(first, x, time=1), reference=flat(*first(x)), truth=flat(*double(x.double()))
+    )
+    single = x[0]
+    assert_all_accurate(
+        stepped(first, single), reference=flat(*first(single)), truth=flat(*double(single.double()))
+    )
+    for symbols, time in ((torch.randint(M, (B, T)), 1), (torch.randint(M, (T,)), 0)):
+        assert_all_accurate(
+            stepped(first, symbols, time=time),
+            reference=flat(*first(symbols)),
+            truth=flat(*double(symbols)),
+        )
+
+
+@each_kind
+def test_gradients_flow_through_steps(kind):
+    layer = randomised(KINDS[kind](M, SIZE, matrix=passnet.LowRank(3)))
+    x = signed(T, B, M)
+    found = []
+    for module, run in ((layer, stepped), (layer, None), (doubled(layer), None)):
+        given = x.to(module.cells[0].input_weight.dtype)
+        outputs = run(module, given) if run else flat(*module(given))
+        grads = torch.autograd.grad(outputs["output"].sum(), list(module.parameters()))
+        found.append(dict(zip((n for n, _ in module.named_parameters()), grads, strict=True)))
+    assert_all_accurate(found[0], reference=found[1], truth=found[2])
+
+
+def test_what_cannot_be_streamed_says_why():
+    with pytest.raises(RuntimeError, match=r"one direction.*bidirectional"):
+        passnet.GRU(M, SIZE, bidirectional=True).step(signed(B, M))
+    for options in ({"dropout_state": 0.5}, {"zoneout": 0.1}, {"num_layers": 2, "dropout": 0.5}):
+        layer = passnet.GRU(M, SIZE, **options)
+        with pytest.raises(RuntimeError, match=r"call \.eval\(\) first"):
+            layer.step(signed(B, M))
+        layer.eval().step(signed(B, M))

@@ -1,0 +1,85 @@
+"""The uRNN against its scalar transcription: states, lengths, streaming and gradients."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from accuracy import assert_accurate
+from layer_twins import doubled, randomised, signed
+from oracle import urnn as urnn_oracle
+from plain_loops import unitary_matrix
+from structures import SIZE
+
+import passnet
+
+M, T, B = 3, 5, 4
+
+
+@pytest.mark.parametrize("batch_first", [False, True])
+@pytest.mark.parametrize("lengths", [None, [5, 1, 3, 4]], ids=["whole", "lengths"])
+def test_unitary(batch_first, lengths):
+    layer = passnet.UnitaryRNN(M, SIZE, batch_first=batch_first)
+    randomised(layer)
+    cell = layer.cell
+    x = signed(T, B, M)
+    double = doubled(layer).cell
+    reflections = torch.view_as_complex(double.reflections.detach())
+    start = torch.view_as_complex(double.initial_state.detach()).expand(B, -1)
+    numbers = (double.angles.detach().numpy(), reflections.numpy(), cell.permutation.numpy())
+    truth = torch.from_numpy(
+        urnn_oracle.urnn(
+            x.double().numpy(),
+            start.numpy(),
+            *double.input_weight.detach().numpy(),
+            *numbers,
+            double.modulus_bias.detach().numpy(),
+        )
+    )
+    w = torch.from_numpy(urnn_oracle.unitary_matrix(*numbers)).to(torch.complex64)
+    h, states = start.to(torch.complex64), []
+    for t in range(T):
+        moved = h @ w.mT + torch.complex(*(x[t] @ v.mT for v in cell.input_weight))
+        h = torch.polar((moved.abs() + cell.modulus_bias).relu(), moved.angle())
+        states.append(h)
+    reference = torch.stack(states)
+    if lengths is not None:
+        ends = torch.tensor(lengths)
+        x = x.masked_fill(torch.arange(T)[:, None, None] >= ends[:, None], float("nan"))
+    y, final = layer(x.transpose(0, 1) if batch_first else x, lengths=lengths)
+    y = y.transpose(0, 1) if batch_first else y
+    ends = torch.tensor(lengths or [T] * B)
+    late = torch.arange(T)[:, None, None] >= ends[:, None]
+    last = (ends - 1, torch.arange(B))
+    assert_accurate(final, reference=reference[last], truth=truth[last])
+    halves = torch.complex(*y.chunk(2, dim=-1))
+    expected = {"reference": reference.masked_fill(late, 0), "truth": truth.masked_fill(late, 0)}
+    assert_accurate(halves, **expected)
+    explicit = unitary_matrix(cell.angles, reflections.to(torch.complex64), cell.permutation)
+    truth = torch.from_numpy(urnn_oracle.unitary_matrix(*numbers))
+    assert_accurate(layer.recurrent_matrix(), reference=explicit, truth=truth)
+
+
+def test_unitary_steps_are_the_sequence():
+    layer = randomised(passnet.UnitaryRNN(M, SIZE, batch_first=True))
+    x = signed(B, T, M)
+    y, final = layer(x)
+    state, steps = None, []
+    for t in range(T):
+        output, state = layer.step(x[:, t], state)
+        steps.append(output)
+    double = doubled(layer)
+    truth = double(x.double())
+    assert_accurate(torch.stack(steps, 1), reference=y, truth=truth[0])
+    assert_accurate(state, reference=final, truth=truth[1])
+
+
+def test_unitary_gradients():
+    layer = randomised(passnet.UnitaryRNN(2, 4, dtype=torch.float64))
+    names = [name for name, _ in layer.named_parameters()]
+    x = signed(3, 2, 2).double().requires_grad_()
+
+    def outputs(x, *parameters):
+        given = dict(zip(names, parameters, strict=True))
+        return torch.func.functional_call(layer, given, (x,), {"lengths": [3, 2]})[0]
+
+    assert torch.autograd.gradcheck(outputs, (x, *layer.parameters()))

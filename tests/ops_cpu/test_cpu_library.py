@@ -1,0 +1,89 @@
+"""Without its library the engine refuses with a sentence, and another one serves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from passnet.ops import GruScan, LstmScan
+from passnet.ops.backend import BackendRefused, choose
+from passnet.ops.cpu import Library, installed, load
+from passnet.ops.cpu.gru import CpuGru
+from passnet.ops.cpu.lstm import CpuLstm
+from passnet.ops.gru_scan.gradient import EagerGru
+
+
+def _call(dtype=torch.float32, structure="low_rank", device="cpu") -> GruScan:
+    factors = {
+        "low_rank": [(3, 6, 2), (3, 2, 6)],
+        "block_diagonal": [(3, 2, 3, 3)],
+    }[structure]
+    place = {"dtype": dtype, "device": device}
+    return GruScan(
+        torch.zeros(3, 2, 1, 6, **place),
+        torch.zeros(1, 6, **place),
+        tuple(torch.zeros(*shape, **place) for shape in factors),
+        structure,
+        "after",
+    )
+
+
+def test_a_missing_library_is_a_reason(tmp_path: Path) -> None:
+    missing = load(tmp_path)
+    assert isinstance(missing, str)
+    assert "no C compiler" in missing
+    engine = CpuGru(missing)
+    assert engine.refuses(_call()) == missing
+    chosen = choose((engine, EagerGru()), "auto", _call())
+    assert chosen.name == "eager"
+    with pytest.raises(BackendRefused, match="no C compiler"):
+        choose((engine, EagerGru()), "cpu", _call())
+
+
+def test_a_file_that_is_no_library_is_a_reason(tmp_path: Path) -> None:
+    (tmp_path / "_scan.so").write_bytes(b"not a library")
+    found = load(tmp_path)
+    assert isinstance(found, str)
+    assert "cannot be loaded" in found
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (_call(torch.bfloat16), "not bfloat16"),
+        (_call(torch.float16), "not float16"),
+        (_call(structure="block_diagonal"), "no block-diagonal"),
+        (_call(device="meta"), "on meta"),
+    ],
+)
+def test_what_is_refused_and_why(call: GruScan, words: str) -> None:
+    assert words in (CpuGru().refuses(call) or "")
+
+
+@pytest.mark.skipif(isinstance(installed(), str), reason="no compiled scan here")
+def test_wrong_shapes_raise_instead_of_reading_beyond() -> None:
+    call = _call()
+    wrong = GruScan(call.drive, torch.zeros(2, 6), call.factors, call.structure, "after")
+    with pytest.raises(ValueError, match="initial is"):
+        CpuGru().forward(wrong)
+    with pytest.raises(ValueError, match="initial_cell is"):
+        CpuLstm().forward(
+            LstmScan(
+                torch.zeros(4, 2, 1, 6),
+                torch.zeros(1, 6),
+                torch.zeros(1, 5),
+                (torch.zeros(4, 6, 2), torch.zeros(4, 2, 6)),
+                "low_rank",
+            )
+        )
+
+
+@pytest.mark.skipif(isinstance(installed(), str), reason="no compiled scan here")
+def test_an_instruction_set_this_machine_lacks_is_refused() -> None:
+    library = installed()
+    assert isinstance(library, Library)
+    assert library.instructions == library.supported[-1]
+    with pytest.raises(ValueError, match="this machine has"):
+        library.using("tricorder")

@@ -1,0 +1,128 @@
+"""The compiled scans against the plain loop, by the one accuracy rule."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from accuracy import assert_all_accurate, rms
+from cpu_cases import CASES, Case, cast
+
+from passnet.ops import GruScan, gru_scan
+from passnet.ops.cpu import Library, installed
+from passnet.ops.cpu.gru import CpuGru
+from passnet.ops.cpu.lstm import CpuLstm
+from passnet.ops.lstm_scan.call import LstmScan
+
+if isinstance(installed(), str):
+    pytest.skip(installed(), allow_module_level=True)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_outputs_and_every_gradient(case: Case) -> None:
+    live, fixed = case.tensors()
+    truth = case.run(live, fixed, "reference")
+    single = cast(live, torch.float32), cast(fixed, torch.float32)
+    assert_all_accurate(
+        case.run(*single, "cpu"), reference=case.run(*single, "reference"), truth=truth
+    )
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_double_precision(case: Case) -> None:
+    live, fixed = case.tensors()
+    got, truth = case.run(live, fixed, "cpu"), case.run(live, fixed, "reference")
+    for name, value in truth.items():
+        assert rms(got[name] - value) <= 64 * torch.finfo(torch.float64).eps * rms(value), name
+
+
+@pytest.mark.parametrize("case", [Case("after"), Case("before"), Case("lstm")], ids=str)
+def test_a_long_scan_does_not_drift(case: Case) -> None:
+    case = Case(case.cell, steps=1500, batch=2, units=40, rank=3)
+    live, fixed = case.tensors()
+    truth = case.run(live, fixed, "reference")
+    single = cast(live, torch.float32), cast(fixed, torch.float32)
+    assert_all_accurate(
+        case.run(*single, "cpu"), reference=case.run(*single, "reference"), truth=truth
+    )
+
+
+@pytest.mark.parametrize("cell", ["after", "before", "lstm"])
+def test_gradcheck(cell: str) -> None:
+    case = Case(cell, steps=3, batch=2, units=5, rank=2, masks="each", hold="units")
+    live, fixed = case.tensors()
+
+    def scan(*tensors):
+        given = dict(zip(live, tensors, strict=True))
+        factors = tuple(given[name] for name in ("expand", "project", "diagonal"))
+        if cell == "lstm":
+            starts = given["initial"], given["initial_cell"]
+            call = LstmScan(given["drive"], *starts, factors, case.structure, **fixed)
+        else:
+            call = GruScan(given["drive"], given["initial"], factors, case.structure, cell, **fixed)
+        engine = CpuLstm() if cell == "lstm" else CpuGru()
+        assert engine.refuses(call) is None
+        from passnet.ops import lstm_scan
+
+        return (lstm_scan if cell == "lstm" else gru_scan)(call, backend="cpu")
+
+    inputs = [tensor.requires_grad_() for tensor in live.values()]
+    assert torch.autograd.gradcheck(scan, inputs)
+
+
+@pytest.mark.parametrize("cell", ["after", "before", "lstm"])
+def test_tensors_need_not_be_contiguous(cell: str) -> None:
+    case = Case(cell, masks="each", hold="units")
+    live, fixed = case.tensors()
+    strided = {name: _strided(t) for name, t in live.items()}
+    got = case.run(strided, {name: _strided(t) for name, t in fixed.items()}, "cpu")
+    for name, value in case.run(live, fixed, "cpu").items():
+        assert torch.equal(got[name], value), name
+
+
+def _strided(tensor):
+    wide = torch.empty(*tensor.shape[:-1], 2 * tensor.shape[-1], dtype=tensor.dtype)
+    wide[..., ::2] = tensor
+    return wide[..., ::2]
+
+
+@pytest.mark.parametrize("case", CASES[:12], ids=str)
+def test_every_instruction_set(case: Case) -> None:
+    library = installed()
+    assert isinstance(library, Library)
+    live, fixed = case.tensors()
+    live, fixed = cast(live, torch.float32), cast(fixed, torch.float32)
+    truth = case.run(cast(live, torch.float64), cast(fixed, torch.float64), "reference")
+    factors = tuple(live[k] for k in ("weight", "expand", "project", "diagonal") if k in live)
+    for name in library.supported:
+        engine = (CpuLstm if case.cell == "lstm" else CpuGru)(library.using(name))
+        if case.cell == "lstm":
+            starts = live["initial"], live["initial_cell"]
+            call = LstmScan(live["drive"], *starts, factors, case.structure)
+        else:
+            call = GruScan(live["drive"], live["initial"], factors, case.structure, case.cell)
+        outputs = engine.forward(call)
+        kept = outputs[len(call.outputs_like()) :]
+        outputs = outputs[: len(call.outputs_like())]
+        generator = torch.Generator().manual_seed(3)
+        arriving = [
+            torch.randn(o.shape, generator=generator, dtype=torch.float64).float() for o in outputs
+        ]
+        drive, initial, *_ = engine.backward(call, arriving, outputs, kept)
+        first = "hidden" if case.cell == "lstm" else "states"
+        for got, wanted in (
+            (outputs[0], first),
+            (drive, "grad of drive"),
+            (initial, "grad of initial"),
+        ):
+            assert rms(got - truth[wanted]) <= 1e-6 * rms(truth[wanted]), (name, wanted)
+
+
+def test_infinite_and_missing_numbers_pass_through_as_in_the_plain_loop() -> None:
+    drive = torch.zeros(3, 2, 1, 20)
+    drive[0, 0, 0, :3] = torch.tensor([float("inf"), -float("inf"), float("nan")])
+    drive[2, 0, 0, 4:7] = torch.tensor([float("inf"), -float("inf"), float("nan")])
+    factors = torch.zeros(3, 20, 2), torch.zeros(3, 2, 20), torch.zeros(3, 20)
+    call = GruScan(drive, torch.ones(1, 20), factors, "low_rank_plus_diagonal", "after")
+    got, wanted = gru_scan(call, backend="cpu"), gru_scan(call, backend="reference")
+    assert torch.equal(got.isnan(), wanted.isnan())
+    torch.testing.assert_close(got, wanted, equal_nan=True)

@@ -1,0 +1,96 @@
+"""step() outside autograd takes the short way and gives what the sequence call gives."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from accuracy import assert_accurate
+
+import passnet
+from passnet.config.matrix import BlockDiagonal, Dense, LowRank, LowRankPlusDiagonal
+from passnet.layers.streaming import short_step
+from passnet.ops.cpu import installed
+
+if isinstance(installed(), str):
+    pytest.skip(installed(), allow_module_level=True)
+
+MATRICES = [Dense(), LowRank(5, tied=True), LowRankPlusDiagonal(5)]
+
+
+def _layers(matrix, **options):
+    yield passnet.GRU(7, 45, 2, matrix=matrix, **options)
+    yield passnet.GRU(7, 45, matrix=matrix, reset="before", **options)
+    yield passnet.LSTM(7, 45, 2, matrix=matrix, **options)
+
+
+@pytest.mark.parametrize("matrix", MATRICES, ids=str)
+@pytest.mark.parametrize("batch_first", [False, True])
+@torch.no_grad()
+def test_steps_equal_the_sequence(matrix, batch_first: bool) -> None:
+    for layer in _layers(matrix, batch_first=batch_first):
+        for batch in (1, 3):
+            x = torch.randn(6, batch, 7)
+            wide = type(layer).forward
+            sequence = x.transpose(0, 1) if batch_first else x
+            single, _ = wide(layer, sequence)
+            truth, _ = wide(layer.double(), sequence.double())
+            layer.float()
+            state, outputs = None, []
+            for t in range(6):
+                output, state = layer.step(x[t], state)
+                outputs.append(output)
+            got = torch.stack(outputs, dim=1 if batch_first else 0)
+            assert_accurate(got, reference=single, truth=truth)
+
+
+@torch.no_grad()
+def test_the_short_way_follows_the_parameters() -> None:
+    layer = passnet.GRU(4, 9, matrix=LowRankPlusDiagonal(2))
+    x, state = torch.randn(1, 4), torch.randn(1, 1, 9)
+
+    def both():
+        short = short_step(layer, x, (state,))
+        assert short is not None
+        long, _ = layer(x.unsqueeze(0), state)
+        torch.testing.assert_close(short[0], long[0])
+
+    both()
+    layer.cells[0].recurrent.expand.mul_(3)
+    both()
+    layer.cells[0].recurrent.expand = torch.nn.Parameter(torch.randn(3, 9, 2))
+    both()
+    layer.cells[0].bias.data = torch.randn(3, 9)
+    both()
+    layer.reset_parameters()
+    both()
+
+
+def test_where_the_long_way_is_needed() -> None:
+    layer = passnet.GRU(4, 9, matrix=LowRankPlusDiagonal(2))
+    x, state = torch.randn(1, 4), (torch.randn(1, 1, 9),)
+    assert short_step(layer, x, state) is None, "gradients"
+    with torch.no_grad():
+        assert short_step(layer, x, state) is not None
+        assert short_step(layer, x.double(), (state[0].double(),)) is None
+        assert short_step(layer, torch.randn(9, 4), (torch.randn(1, 9, 9),)) is None
+        assert short_step(layer, x, (torch.randn(1, 9),)) is None
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert short_step(layer, x, state) is None
+        assert torch.vmap(lambda v: layer.step(v, state[0])[0])(x[None]).shape == (1, 1, 9)
+        handle = layer.register_forward_hook(lambda *_: None)
+        assert short_step(layer, x, state) is None, "hooks"
+        handle.remove()
+        for other in (
+            passnet.GRU(4, 9, matrix=LowRankPlusDiagonal(2), backend="eager"),
+            passnet.GRU(4, 9, matrix=LowRankPlusDiagonal(2), weight_norm=True),
+            passnet.GRU(4, 9, matrix=LowRankPlusDiagonal(2), zoneout=0.1),
+            passnet.GRU(4, 9, matrix=BlockDiagonal(3)),
+        ):
+            assert short_step(other, x, state) is None
+
+
+@torch.no_grad()
+def test_a_wrong_state_raises_the_usual_sentence() -> None:
+    layer = passnet.GRU(4, 9, matrix=LowRankPlusDiagonal(2))
+    with pytest.raises(ValueError, match="initial hidden state has shape"):
+        layer.step(torch.randn(1, 4), torch.randn(2, 1, 9))

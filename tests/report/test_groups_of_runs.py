@@ -1,0 +1,117 @@
+"""Seeds together: means, spreads, failures, and the comparison with the paper."""
+
+from __future__ import annotations
+
+import statistics
+from dataclasses import replace
+
+import pytest
+from made_up_runs import experiment_of, write_run
+
+from passnet.config import LowRankPlusDiagonal
+from passnet.report.groups import first_below, group_runs
+from passnet.report.paper import compare
+from passnet.report.read import find_runs
+
+LRD = "psmnist/lrd-gru-128-24"
+COPY = "copy-500/lrd-gru-128-50"
+
+
+def groups_below(folder):
+    return group_runs(find_runs([folder]))
+
+
+def test_the_seeds_of_a_preset_are_one_group(tmp_path):
+    values = [0.93, 0.94, 0.952]
+    for seed, value in enumerate(values):
+        write_run(tmp_path / str(seed), experiment_of(LRD, seed=seed), value=value)
+    (group,) = groups_below(tmp_path)
+    found = group.summary()
+    assert group.is_preset and not group.failed
+    assert found.mean == pytest.approx(statistics.fmean(values))
+    assert found.spread == pytest.approx(statistics.stdev(values))
+    assert (found.least, found.most, found.count) == (0.93, 0.952, 3)
+    assert group.summary("accuracy", split="validation").mean == pytest.approx(found.mean)
+    assert group.chance() == 0.1135
+
+
+def test_one_seed_has_no_spread(tmp_path):
+    write_run(tmp_path / "only", experiment_of(LRD), value=0.93)
+    (group,) = groups_below(tmp_path)
+    assert group.summary().spread is None
+
+
+def test_changed_settings_do_not_stand_beside_the_papers_row(tmp_path):
+    write_run(tmp_path / "a", experiment_of(LRD), value=0.93)
+    write_run(tmp_path / "b", experiment_of(LRD, seed=1, batch_size=40), value=0.99)
+    model = replace(experiment_of(LRD).model, matrix=LowRankPlusDiagonal(30))
+    write_run(tmp_path / "c", experiment_of(LRD, model=model), value=0.99)
+    write_run(tmp_path / "d", experiment_of("quick/copy", name="mine"), value=0.1)
+    first, *others = groups_below(tmp_path)
+    assert first.is_preset and first.summary().mean == 0.93
+    assert not any(group.is_preset for group in others)
+    labels = [group.label for group in others]
+    assert labels == [f"{LRD} batch_size=40", f"{LRD} model.matrix.rank=30", "mine"]
+
+
+def test_a_repeated_seed_counts_once_and_the_finished_one_is_kept(tmp_path):
+    write_run(tmp_path / "a", experiment_of(LRD), value=0.5, finished=False)
+    write_run(tmp_path / "b", experiment_of(LRD), value=0.93)
+    write_run(tmp_path / "c", experiment_of(LRD), value=0.94)
+    (group,) = groups_below(tmp_path)
+    assert [run.place for run in group.runs] == ["b"]
+    assert {run.place for run in group.repeated} == {"a", "c"}
+    assert group.summary().count == 1
+
+
+def test_failed_seeds_are_counted(tmp_path):
+    for seed, value in enumerate([5e-4, 1e-3, 0.02, None]):
+        write_run(tmp_path / str(seed), experiment_of(COPY, seed=seed), value=value)
+    write_run(tmp_path / "later", experiment_of(COPY, seed=9), value=1e-4, finished=False)
+    (group,) = groups_below(tmp_path)
+    assert [run.experiment.seed for run in group.failed] == [1, 2, 3]
+    assert [run.experiment.seed for run in group.unfinished] == [9]
+    assert group.summary().count == 3
+    verdict = compare(group)
+    assert (verdict.word, verdict.text) == ("partly reached", "by 1 of 4 seeds")
+    assert not verdict.good
+
+
+def test_the_update_at_which_a_bound_is_met(tmp_path):
+    write_run(tmp_path / "a", experiment_of(COPY), value=1e-4, start=1.0, points=100)
+    (group,) = groups_below(tmp_path)
+    update = first_below(group.runs[0], "cross_entropy_nats", 1e-3)
+    before = [p for p in group.runs[0].evaluations if p.update < update]
+    assert before and all(p.scores["cross_entropy_nats"] >= 1e-3 for p in before)
+    assert first_below(group.runs[0], "cross_entropy_nats", 1e-9) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "word", "text"),
+    [
+        (LRD, [0.9353], "matches", "+0.03 points"),
+        (LRD, [0.9360], "better", "+0.10 points"),
+        (LRD, [0.9340], "worse", "\u22120.10 points"),
+        (LRD, [0.92, 0.94], "matches", "\u22120.50 points"),
+        ("addition-750/lr-gru-128-24", [0.0034], "matches", "+4.0e-4"),
+        ("addition-750/lr-gru-128-24", [0.0010], "better", "\u22120.0020"),
+        ("char-lm/gru-1000", [2.97], "worse", "+0.010"),
+        ("char-lm/gru-1000", [2.9], "better", "\u22120.060"),
+        (COPY, [1e-4, 2e-4], "reached", "by 2 of 2 seeds"),
+        (COPY, [0.01], "not reached", "by 0 of 1 seed"),
+        (LRD, [None], "worse", "not a number"),
+    ],
+)
+def test_comparison_with_the_paper(tmp_path, name, values, word, text):
+    for seed, value in enumerate(values):
+        write_run(tmp_path / str(seed), experiment_of(name, seed=seed), value=value)
+    (group,) = groups_below(tmp_path)
+    verdict = compare(group)
+    assert (verdict.word, verdict.text) == (word, text)
+    assert verdict.good == (word in ("matches", "better", "reached"))
+
+
+def test_nothing_is_compared_without_a_number_of_the_paper(tmp_path):
+    write_run(tmp_path / "a", experiment_of("copy-500/urnn-721"), value=0.1)
+    (group,) = groups_below(tmp_path)
+    assert compare(group) is None and not group.failed

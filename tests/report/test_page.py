@@ -1,0 +1,231 @@
+"""The page: complete, self-contained, safe, and written whole or not at all."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from made_up_runs import experiment_of, write_run
+
+from passnet.experiments import DISCREPANCIES, get, names
+from passnet.report import ReportError, write_page
+from passnet.report.page import render_page
+from passnet.report.paper import TABLES, paper_score
+from passnet.report.published import published
+
+PAPER = [name for name in names() if get(name).protocol == "paper"]
+
+
+class Text(HTMLParser):
+    """The rows of tables by preset, all words outside scripts and styles, and what is loaded."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.rows: dict[str, str] = {}
+        self.words: list[str] = []
+        self.loads: list[str] = []
+        self._row: str | None = None
+        self._silent = False
+        self.feed(page)
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self._silent = tag in ("script", "style")
+        if tag == "tr":
+            self._row = found.get("data-preset")
+        if tag != "a":
+            self.loads += [found[key] or "" for key in ("src", "href", "data") if key in found]
+
+    def handle_endtag(self, tag):
+        self._silent = False
+        if tag == "tr":
+            self._row = None
+
+    def handle_data(self, data):
+        if self._silent:
+            return
+        self.words.append(data)
+        if self._row is not None:
+            self.rows[self._row] = f"{self.rows.get(self._row, '')} {data.strip()}"
+
+    @property
+    def text(self) -> str:
+        return " ".join(" ".join(self.words).split())
+
+
+@pytest.fixture(scope="module")
+def page(results):
+    return render_page([results])
+
+
+@pytest.fixture(scope="module")
+def shown(page):
+    return Text(page)
+
+
+def test_every_paper_preset_is_in_exactly_one_table():
+    listed = [name for table in TABLES for name in table.presets]
+    assert sorted(listed) == sorted(PAPER)
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_every_row_of_the_paper_with_its_numbers_and_notes(shown, name):
+    row = shown.rows[name]
+    experiment = get(name)
+    for part in paper_score(experiment).split(" in "):
+        assert part in row
+    assert str(experiment.model.size) in row
+    if experiment.paper is not None and experiment.paper.validation is not None:
+        assert f"{100 * experiment.paper.validation:.1f} %" in row
+    for note in experiment.notes:
+        assert " ".join(note.split()) in shown.text
+
+
+def test_rows_with_and_without_runs(shown):
+    row = shown.rows["psmnist/lrd-gru-128-24"]
+    for part in ("93.80 %", "± 0.72", "matches", "+0.30 points", "20.6k", "21.0k", "11.35 %"):
+        assert part in row
+    assert "325\u202f500" in row and "10 min" in row and "cuda:0 (made-up GPU), made-up" in row
+    assert "not run yet" in shown.rows["psmnist/gru-128"]
+    assert "11.35 %" in shown.rows["psmnist/gru-128"]
+    assert (
+        "unfinished, update 500\u202f000 of 1\u202f000\u202f000" in shown.rows["char-lm/gru-1000"]
+    )
+    row = shown.rows["copy-variable-length/lrd-gru-128-50"]
+    assert "3, 1 failed" in row and "partly reached" in row and "by 2 of 3 seeds" in row
+    assert "1.546" in shown.rows["char-lm/lrd-gru-1000-64"]
+
+
+def test_missing_rows_are_listed_exactly(page):
+    part = page[page.index("Not run yet, or not finished") :]
+    listed = re.findall(r"<li><code>([^<]+)</code></li>", part[: part.index("</ul>")])
+    done = {
+        "psmnist/lrd-gru-128-24",
+        "copy-variable-length/lrd-gru-128-50",
+        "addition-750/lr-gru-128-24",
+        "highway-mnist/lr-1024-256",
+        "char-lm/lrd-gru-1000-64",
+    }
+    assert sorted(listed) == sorted(set(PAPER) - done)
+
+
+def test_ledger_and_published_models_are_there(shown):
+    for item in DISCREPANCIES:
+        assert item.claim in shown.text and item.found in shown.text and item.here in shown.text
+    for rows in published().values():
+        for row in rows:
+            assert row.model in shown.text and f"arXiv {row.arxiv}" in shown.text
+
+
+def test_nothing_is_loaded_from_anywhere(page, shown):
+    assert shown.loads == []
+    assert "@import" not in page and not re.search(r"url\(\s*['\"]?http", page)
+    assert "default-src 'none'" in page
+
+
+def test_charts_hold_our_curves_and_the_authors(page):
+    specs = json.loads(re.search(r'id="specs">(.*?)</script>', page, re.DOTALL)[1])
+    drawn = {"budget-digits", "budget-characters", "f2-length", "f2-addition", "f2-low-rank"}
+    assert drawn <= set(specs)
+    rows = specs["f2-length"]["data"]["values"]
+    authors = [(row["update"], row["score"]) for row in rows if row["model"] == "the author's log"]
+    assert len(authors) == 61 and authors[-1] == (30000, 0.0008618)
+    ours = {(row["model"], row["run"]) for row in rows if row["model"] != "the author's log"}
+    assert ours == {("copy-variable-length/lrd-gru-128-50", f"seed {seed}") for seed in range(3)}
+    assert "highway-lr" in specs and "beyond/psmnist-42k" in json.dumps(specs["budget-digits"])
+    assert "f2-fixed" not in specs
+
+
+def test_the_same_runs_give_the_same_page(page, results):
+    assert render_page([results]) == page
+
+
+def test_a_perfect_score_does_not_break_a_chart(tmp_path):
+    name = "copy-500/lrd-gru-128-50"
+    write_run(tmp_path / "a", experiment_of(name), value=0.0, start=2.0)
+    assert "chart-f2-fixed" in render_page([tmp_path])
+
+
+def test_it_works_with_no_runs_at_all(tmp_path):
+    shown = Text(render_page([tmp_path]))
+    assert set(PAPER) <= set(shown.rows)
+    assert all("not run yet" in shown.rows[name] for name in PAPER)
+    assert f"0 of {len(PAPER)}" in shown.text
+    assert "There are no runs yet" in shown.text
+    assert "No timings were given" in shown.text
+
+
+def test_words_from_files_cannot_become_markup(tmp_path):
+    name = "</script><script>alert(1)</script><b>&"
+    run = experiment_of("quick/copy", name=name)
+    write_run(tmp_path / "a", run, value=0.1, start=1.0, device="<img src=x onerror=alert(2)>")
+    page = render_page([tmp_path])
+    assert "<script>alert" not in page and "<img src=x" not in page and "<b>&" not in page
+    assert name in Text(page).text
+
+
+def test_the_speed_tables(tmp_path):
+    row = {"shape": "GRU", "n": 128, "d": 24, "T": 784, "B": 20, "dtype": "float32"}
+    row |= {"pass": "forward", "peak_bytes": 2**20}
+    rows = [
+        row | {"contender": "passnet", "milliseconds": 1.25},
+        row | {"contender": "nn.GRU", "milliseconds": 5.0},
+    ]
+    folder = tmp_path / "benchmarks"
+    folder.mkdir()
+    (folder / "a.json").write_text(json.dumps({"device": "made-up GPU", "rows": rows}))
+    (folder / "b.json").write_text(json.dumps(rows))
+    page = render_page([], benchmarks=folder)
+    for part in ("made-up GPU: forward", "1.25 ms", "5.00 ms", "1 MiB", "b: forward"):
+        assert part in page
+    assert '"speed-0"' in page and '"speed-1"' in page
+
+
+@pytest.mark.parametrize("content", ["{", "{}", '[{"n": 1}]', "[7]"])
+def test_damaged_timings(tmp_path, content):
+    (tmp_path / "a.json").write_text(content)
+    with pytest.raises(ReportError, match=r"a\.json"):
+        render_page([], benchmarks=tmp_path)
+
+
+def test_writing_is_whole_or_not_at_all(tmp_path, monkeypatch):
+    out = tmp_path / "report.html"
+    write_page([], out)
+    before = out.read_bytes()
+    monkeypatch.setattr("passnet.report.write.os.replace", _full)
+    with pytest.raises(ReportError, match="could not write"):
+        write_page([], out)
+    assert out.read_bytes() == before
+    assert list(tmp_path.iterdir()) == [out]
+    with pytest.raises(ReportError, match="could not write"):
+        write_page([], tmp_path / "nowhere" / "report.html")
+
+
+def _full(*_):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("package", ["altair", "vl_convert", "jinja2"])
+def test_a_missing_package_is_one_sentence(tmp_path, monkeypatch, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ReportError, match=r"pip install 'passnet\[report\]'") as error:
+        write_page([], tmp_path / "report.html")
+    assert package in str(error.value)
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_reports_never_import_torch(results, tmp_path):
+    program = (
+        "import sys; import passnet.report as report;"
+        f"report.text_report([{str(results)!r}]); report.readme_results([{str(results)!r}]);"
+        "assert 'altair' not in sys.modules and 'jinja2' not in sys.modules;"
+        f"report.write_page([{str(results)!r}], {str(tmp_path / 'r.html')!r});"
+        "assert not {'torch', 'numpy'} & set(sys.modules)"
+    )
+    source = Path(__file__).parents[2] / "src"
+    subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": str(source)})

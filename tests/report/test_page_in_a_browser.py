@@ -1,0 +1,181 @@
+"""The page as a real browser shows it: content, not pixels."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from made_up_runs import experiment_of, write_run
+
+from passnet.experiments import get, names
+from passnet.report import write_page
+
+CHROMIUM = Path("/usr/bin/chromium")
+FLAGS = [
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+pytestmark = pytest.mark.browser
+
+
+@pytest.fixture(scope="module")
+def page_file(results, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("page")
+    row = {"shape": "GRU", "n": 128, "d": 24, "T": 784, "B": 20, "dtype": "float32"}
+    rows = [
+        row | {"pass": "forward", "contender": name, "milliseconds": ms, "peak_bytes": None}
+        for name, ms in (("passnet", 1.0), ("nn.GRU", 4.0))
+    ]
+    (folder / "a.json").write_text(json.dumps(rows))
+    run = experiment_of("beyond/copy-500")
+    write_run(folder / "runs" / "a", run, value=1e-4, start=2.0)
+    write_page([results, folder / "runs"], folder / "report.html", benchmarks=folder)
+    return folder / "report.html"
+
+
+@pytest.fixture(scope="module")
+def browser():
+    sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    if not CHROMIUM.exists():
+        pytest.skip(f"there is no browser at {CHROMIUM}")
+    with sync_api.sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=str(CHROMIUM), args=FLAGS)
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def open_page(browser, page_file):
+    contexts = []
+
+    def opened(**options):
+        context = browser.new_context(**options)
+        contexts.append(context)
+        page = context.new_page()
+        page.complaints = []
+        page.on(
+            "console",
+            lambda message: (
+                page.complaints.append(message.text)
+                if message.type in ("error", "warning")
+                else None
+            ),
+        )
+        page.on("pageerror", lambda error: page.complaints.append(str(error)))
+        page.on("request", lambda request: page.complaints.append(request.url))
+        page.goto(page_file.as_uri())
+        page.wait_for_function("document.documentElement.dataset.charts === 'drawn'")
+        # The page itself is the only thing that was ever asked for.
+        assert page.complaints == [page_file.as_uri()]
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+
+
+def test_every_table_is_shown_and_every_chart_has_marks(open_page):
+    page = open_page(viewport={"width": 1280, "height": 900})
+    rows = page.eval_on_selector_all("tr[data-preset]", "rows => rows.map(r => r.dataset.preset)")
+    wanted = [n for n in names() if get(n).protocol == "paper" or n.startswith("beyond/")]
+    assert sorted(rows) == sorted(wanted)
+    assert page.locator("table caption").count() == page.locator("table").count()
+    assert page.get_by_role("heading", level=1).count() == 1
+    counts = page.evaluate(
+        """() => [...document.querySelectorAll(".chart")].map(chart => [
+            chart.id,
+            chart.querySelectorAll("svg .mark-line path, svg .mark-symbol path").length])"""
+    )
+    assert len(counts) >= 12
+    assert all(number > 0 for _, number in counts), counts
+
+
+def test_lines_of_our_runs_and_of_the_author(open_page):
+    page = open_page(viewport={"width": 1280, "height": 900})
+    lines = page.locator("#chart-f2-length .mark-line path")
+    assert lines.count() == 4
+    dashed = page.locator("#chart-f2-length .mark-line path[stroke-dasharray='5,4']")
+    assert dashed.count() == 1
+    assert page.locator("#chart-f2-length .mark-text").first.text_content()
+
+
+def test_a_click_on_the_legend_brings_a_series_forward(open_page):
+    page = open_page(viewport={"width": 1280, "height": 900})
+    chart = page.locator("#chart-f2-length")
+    chart.scroll_into_view_if_needed()
+    chart.locator(".role-legend-label text", has_text="the author's log").click()
+    page.wait_for_function(
+        """() => document.querySelectorAll(
+            "#chart-f2-length .mark-line path[opacity='0.15']").length === 3"""
+    )
+
+
+def test_pointing_at_a_chart_names_the_run(open_page):
+    page = open_page(viewport={"width": 1280, "height": 900})
+    page.locator("#chart-f2-length").scroll_into_view_if_needed()
+    page.locator("#chart-f2-length svg").hover(position={"x": 300, "y": 120})
+    tooltip = page.locator("#vg-tooltip-element.visible")
+    tooltip.wait_for()
+    assert re.search(
+        r"modelcopy-variable-length/lrd-gru-128-50runseed \dupdate\d+score0\.\d+",
+        tooltip.text_content(),
+    )
+
+
+@pytest.mark.parametrize("width", [360, 390, 768, 1280])
+def test_the_page_never_scrolls_sideways(open_page, width):
+    page = open_page(viewport={"width": width, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    assert page.evaluate(
+        """() => [...document.querySelectorAll(".chart svg")].every(
+            svg => svg.getBoundingClientRect().right <= innerWidth)"""
+    )
+
+
+def test_light_and_dark_have_readable_contrast(open_page):
+    grounds = []
+    for scheme in ("light", "dark"):
+        page = open_page(color_scheme=scheme, viewport={"width": 1280, "height": 900})
+        ground = page.evaluate("getComputedStyle(document.body).backgroundColor")
+        grounds.append(ground)
+        places = ("body", "caption", "td.paper", "td.good span", "td.bad span", ".absent", "main a")
+        for place in places:
+            found = page.eval_on_selector(
+                place,
+                """node => {
+                    const style = getComputedStyle(node);
+                    return [style.color, style.backgroundColor];
+                }""",
+            )
+            own = ground if _alpha(found[1]) == 0 else found[1]
+            assert _contrast(found[0], own) >= 4.5, (scheme, place, found)
+    assert grounds[0] != grounds[1]
+
+
+def _numbers(colour: str) -> list[float]:
+    return [float(part) for part in colour[colour.index("(") + 1 : -1].split(",")]
+
+
+def _alpha(colour: str) -> float:
+    parts = _numbers(colour)
+    return parts[3] if len(parts) > 3 else 1.0
+
+
+def _luminance(colour: str) -> float:
+    parts = [part / 255 for part in _numbers(colour)[:3]]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def _contrast(one: str, other: str) -> float:
+    low, high = sorted((_luminance(one), _luminance(other)))
+    return (high + 0.05) / (low + 0.05)

@@ -1,0 +1,57 @@
+"""The README's results come from the runs, and a disagreement is found."""
+
+from __future__ import annotations
+
+import pytest
+from made_up_runs import experiment_of, write_run
+
+from passnet.experiments import get, names
+from passnet.report import ReportError, readme_disagreement, readme_results, update_readme
+
+README = "# made up\n\n<!-- results -->\n<!-- /results -->\n\nThe end.\n"
+
+
+@pytest.fixture
+def readme(tmp_path):
+    path = tmp_path / "README.md"
+    path.write_text(README)
+    return path
+
+
+def test_every_row_of_the_paper_is_there(results):
+    text = readme_results([results])
+    for name in names():
+        if get(name).protocol == "paper" or name.startswith("beyond/"):
+            assert f"| `{name}` |" in text
+    assert "93.80 ± 0.72 %" in text and "94.7 %" in text
+    assert "*not run yet*" in text
+
+
+def test_writing_makes_them_agree_and_leaves_the_rest(readme, results):
+    assert readme_disagreement(readme, [results]) is not None
+    assert update_readme(readme, [results]) is True
+    assert readme_disagreement(readme, [results]) is None
+    assert update_readme(readme, [results]) is False
+    text = readme.read_text()
+    assert text.startswith("# made up\n\n<!-- results -->\n")
+    assert text.endswith("<!-- /results -->\n\nThe end.\n")
+
+
+def test_a_new_run_and_an_edited_number_are_noticed(readme, tmp_path):
+    runs = tmp_path / "runs"
+    write_run(runs / "a", experiment_of("psmnist/gru-128"), value=0.93)
+    update_readme(readme, [runs])
+    agreed = readme.read_text()
+    readme.write_text(agreed.replace("93.00 %", "99.00 %"))
+    assert "99.00 %" in (readme_disagreement(readme, [runs]) or "")
+    readme.write_text(agreed)
+    write_run(runs / "b", experiment_of("psmnist/gru-128", seed=1), value=0.92)
+    assert "disagrees" in (readme_disagreement(readme, [runs]) or "")
+
+
+@pytest.mark.parametrize("text", ["none", "<!-- results -->", "<!-- /results --><!-- results -->"])
+def test_missing_marks(readme, text):
+    readme.write_text(text)
+    with pytest.raises(ReportError, match="needs one line"):
+        update_readme(readme, [])
+    assert readme.read_text() == text

@@ -1,0 +1,122 @@
+"""The report for a terminal."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from made_up_runs import experiment_of, write_run
+
+from passnet.report import ReportError, text_report
+from passnet.report.curves import Curve, author_curves, thinned
+from passnet.report.numbers import count, duration, score, significant
+from passnet.report.plot import text_plot
+
+
+def row_of(report: str, start: str) -> str:
+    (row,) = [line for line in report.splitlines() if line.startswith(f"{start}  ")]
+    return row
+
+
+def test_the_table(results):
+    report = text_report([results])
+    row = row_of(report, "psmnist/lrd-gru-128-24")
+    for part in (
+        "3 (seed 0 1 2)",
+        "93.80 ± 0.72 %",
+        "93.5 %",
+        "11.35 %",
+        "21002",
+        "600",
+        "made-up",
+    ):
+        assert part in row
+    row = row_of(report, "copy-variable-length/lrd-gru-128-50")
+    assert "3, 1 failed" in row and "< 0.001 in 30\u202f000 updates" in row
+    assert row_of(report, "char-lm/gru-1000").split()[1:3] == ["0,", "1"]
+    assert row_of(report, "psmnist/lrd-gru-128-24 batch_size=40")
+
+
+def test_remarks(results):
+    report = text_report([results])
+    assert "copy-variable-length/lrd-gru-128-50, beside the paper: partly reached" in report
+    assert "char-lm/gru-1000/seed-0: unfinished at update 500000 of 1000000" in report
+
+
+def test_curves_share_a_plot_by_task(results):
+    report = text_report([results])
+    assert report.count("validation accuracy (fraction)") == 3
+    assert "validation cross_entropy_nats (nats), logarithmic" in report
+    assert "a psmnist/lrd-gru-128-24, 3 seeds" in report
+    assert "b psmnist/lrd-gru-128-24 batch_size=40" in report
+
+
+def test_json(results):
+    records = {record["preset"]: record for record in json.loads(text_report([results], json=True))}
+    copy = records["copy-variable-length/lrd-gru-128-50"]
+    assert (copy["seeds_finished"], copy["seeds_failed"]) == (3, 1)
+    assert copy["paper_value"] == 1e-3 and copy["chance"] == 0.04
+    assert copy["runs"][0]["curve"]["points"][-1] == [30000, pytest.approx(4e-4)]
+    unfinished = records["char-lm/gru-1000"]
+    assert unfinished["mean"] is None and unfinished["runs"][0]["finished"] is False
+
+
+def test_without_runs_it_says_how_to_make_one(tmp_path):
+    with pytest.raises(ReportError, match="no run was found"):
+        text_report([tmp_path])
+
+
+def test_a_run_without_curves_still_has_its_row(tmp_path):
+    folder = write_run(tmp_path / "a", experiment_of("quick/copy"), value=0.01)
+    (folder / "metrics.jsonl").unlink()
+    assert "quick/copy" in text_report([tmp_path])
+
+
+def test_a_plot_falls_from_the_left_top_to_the_right_bottom():
+    curve = Curve("falling", "falling", tuple((float(x), 10.0**-x) for x in range(5)))
+    lines = text_plot([curve], "made up").splitlines()
+    assert lines[0] == "made up, logarithmic"
+    body = [line.split("┤")[-1].split("│")[-1] for line in lines[1:15]]
+    assert body[0].strip() and len(body[0].rstrip()) < 12
+    assert body[-1].rstrip().endswith("a") and len(body[-1].rstrip()) == 64
+    firsts = [len(line) - len(line.lstrip()) for line in body]
+    assert firsts == sorted(firsts)
+    assert lines[1].split()[0] == "1.00" and lines[14].split()[0] == "1.00e-4"
+
+
+def test_a_perfect_score_has_no_place_on_a_logarithmic_axis():
+    curve = Curve("solved", "solved", ((1.0, 1.0), (2.0, 1e-4), (3.0, 0.0)))
+    lines = text_plot([curve, Curve("zero", "zero", ((1.0, 0.0),))], "made up").splitlines()
+    assert lines[0].endswith("logarithmic")
+    assert lines[-2].split()[-2:] == ["2", "updates"] and lines[-1] == "  a solved"
+
+
+@pytest.mark.parametrize("points", [((3.0, 0.5),), ((1.0, 2.0), (2.0, 2.0)), ((0.0, 0.0),)])
+def test_flat_and_single_points_can_be_plotted(points):
+    assert "a flat" in text_plot([Curve("flat", "flat", points)], "made up")
+
+
+def test_thinning_keeps_ends_and_extremes():
+    points = [(float(x), 1.0) for x in range(1000)]
+    points[500], points[700] = (500.0, 9.0), (700.0, -9.0)
+    kept = thinned(points, 100)
+    assert len(kept) <= 100
+    assert kept[0] == points[0] and kept[-1] == points[-1]
+    assert points[500] in kept and points[700] in kept
+    assert kept == sorted(kept)
+
+
+def test_the_authors_curves_end_as_he_committed_them():
+    curves = author_curves()
+    assert curves["addition_750_lr_gru_128_24"].points[-1] == (14500, 0.00272652)
+    first = next(x for x, y in curves["copy_variable_length_lrd_gru_128_50"].points if y < 1e-3)
+    assert first == 25500
+    assert max(y for _, y in curves["psmnist_lr_gru_128_24"].points) == 0.9344
+
+
+def test_numbers_as_people_write_them():
+    assert score("accuracy", 0.93456) == "93.46 %"
+    assert score("accuracy", None) == "\u2013"
+    assert significant(8.6e-4) == "8.60e-4" and significant(0.00273) == "0.00273"
+    assert count(20618) == "20.6k" and count(2_542_591) == "2.54M" and count(33_313_149) == "33.3M"
+    assert duration(42) == "42 s" and duration(600) == "10 min" and duration(7200) == "2.0 h"

@@ -1,0 +1,87 @@
+"""The CUDA sources compile for every architecture served, on a machine with no GPU."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+import torch
+
+from passnet.ops.cuda import large, large_plan, small, small_plan
+from passnet.ops.cuda.call import Call
+from passnet.ops.cuda.compile import CompileError, Nvrtc
+
+# Multiprocessors and bytes of shared memory a block may take.
+CHIPS = {"sm_80": (108, 166912), "sm_90": (132, 232448), "sm_100": (148, 232448)}
+CELLS = ("gru_after", "gru_before", "lstm")
+
+
+@pytest.fixture(scope="module")
+def compiler() -> Nvrtc:
+    try:
+        return Nvrtc()
+    except CompileError as error:
+        pytest.skip(f"NVRTC is not installed (pip install nvidia-cuda-nvrtc): {error}")
+
+
+@pytest.mark.parametrize("arch, cell", list(itertools.product(CHIPS, CELLS)))
+def test_small_source_compiles(compiler, arch, cell):
+    for backward, call in (
+        (False, Call(cell, 37, 5, torch.float32, diagonal=True, masks=2, hold=2, hold_cell=1)),
+        (True, Call(cell, 40, 9, torch.bfloat16, tied=True, masks=1, hold=1, hold_cell=2)),
+        (False, Call(cell, 33, None, torch.float16)),
+        (True, Call(cell, 20, 3, torch.float32, tied=True, masks=2)),
+    ):
+        layout = small_plan.plan(call, backward=backward, shared_limit=CHIPS[arch][1])
+        assert layout is not None
+        source = small.source(backward=backward)
+        assert compiler.compile(source, arch=arch, options=layout.options())
+
+
+@pytest.mark.parametrize("arch, cell", list(itertools.product(CHIPS, CELLS)))
+def test_large_source_compiles(compiler, arch, cell):
+    processors, shared = CHIPS[arch]
+    for backward, call in (
+        (False, Call(cell, 400, 9, torch.float32, diagonal=True, masks=2, hold=2, hold_cell=1)),
+        (True, Call(cell, 500, 13, torch.bfloat16, tied=True, masks=1, hold=1, hold_cell=2)),
+    ):
+        layout = large_plan.plan(
+            call, backward=backward, processors=processors, shared_limit=shared
+        )
+        assert layout is not None
+        source = large.source(backward=backward)
+        assert compiler.compile(source, arch=arch, options=layout.options())
+
+
+def test_broken_source_is_refused(compiler):
+    with pytest.raises(CompileError, match="could not compile for sm_90"):
+        compiler.compile("this is not CUDA", arch="sm_90")
+
+
+def test_every_published_shape_is_served():
+    processors, shared = CHIPS["sm_90"]
+    for cell, (n, d) in itertools.product(CELLS, [(128, 24), (128, 50), (256, 24), (512, 4)]):
+        call = Call(cell, n, d, torch.float32, diagonal=True)
+        assert small.refuses(call, shared_limit=shared) is None
+    for cell, (n, d) in itertools.product(
+        CELLS, [(1000, 64), (1740, 300), (3298, 128), (5459, 64), (6985, 64), (8192, 64)]
+    ):
+        for tied in (False, True):
+            call = Call(cell, n, d, torch.float32, diagonal=True, tied=tied)
+            assert large.refuses(call, processors=processors, shared_limit=shared) is None
+
+
+def test_refusals_say_what_does_not_fit():
+    processors, shared = CHIPS["sm_90"]
+    dense = Call("gru_before", 400, None, torch.float32)
+    assert "400 units with a dense matrix" in str(small.refuses(dense, shared_limit=shared))
+    assert "dense" in str(large.refuses(dense, processors=processors, shared_limit=shared))
+    huge = Call("lstm", 8192, 2000, torch.float32)
+    reason = large.refuses(huge, processors=processors, shared_limit=shared)
+    assert "8192 units with rank 2000" in str(reason)
+
+
+def test_layouts_do_not_depend_on_steps_or_batch():
+    call = Call("gru_after", 128, 24, torch.float32, diagonal=True)
+    names = small_plan.plan(call, backward=False, shared_limit=CHIPS["sm_90"][1]).constants
+    assert not {"T", "B", "STEPS", "BATCH"} & set(names)

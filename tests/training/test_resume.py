@@ -1,0 +1,318 @@
+"""A run that is killed, asked to stop or damaged ends as if nothing had happened, or says why."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import multiprocessing
+import os
+import random
+import resource
+import signal
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_runs import ADDITION, BY_NAME, COPY, HIGHWAY, STREAM, TINY, outcome
+
+from passnet.training import (
+    CheckpointError,
+    Evaluated,
+    Interrupted,
+    RunError,
+    Saved,
+    Started,
+    Warned,
+    train,
+)
+from passnet.training import files as whole_files
+
+# A forked child has PyTorch loaded already, so that dozens of them can be killed in seconds.
+FORKS = multiprocessing.get_context("fork")
+
+
+def carry_out(name: str, folder: str, *, every: int, die_at: int | None = None) -> None:
+    """Train in this process, which a signal from within ends at the `die_at`-th file operation."""
+    torch.set_num_threads(1)
+    if die_at is not None:
+        count = iter(range(1, 10**9))
+
+        def dying(real):
+            def call(*arguments, **keywords):
+                if next(count) == die_at:
+                    os.kill(os.getpid(), signal.SIGKILL)
+                return real(*arguments, **keywords)
+
+            return call
+
+        whole_files.os.replace = dying(os.replace)
+        whole_files.os.fsync = dying(os.fsync)
+        Path.unlink = dying(Path.unlink)
+    train(BY_NAME[name], folder, device="cpu", checkpoint_every=every)
+
+
+def child(name, folder, **options):
+    process = FORKS.Process(target=carry_out, args=(name, str(folder)), kwargs=options)
+    process.start()
+    return process
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(tmp_path_factory):
+    """The outcome of each tiny experiment, trained once and without a checkpoint on the way."""
+    known = {}
+
+    def get(name):
+        if name not in known:
+            folder = tmp_path_factory.mktemp("whole") / "run"
+            train(BY_NAME[name], folder, device="cpu", checkpoint_seconds=None)
+            known[name] = outcome(folder)
+        return known[name]
+
+    return get
+
+
+@pytest.mark.parametrize("name", [experiment.name for experiment in TINY])
+def test_killed_at_random_moments(name, tmp_path, uninterrupted):
+    whole = uninterrupted(name)
+    seed = random.randrange(10**6)
+    draw, kills = random.Random(seed), 0
+    folder = tmp_path / "run"
+    for _ in range(60):
+        process = child(name, folder, every=draw.choice([1, 2, 3]))
+        process.join(draw.uniform(0.005, 0.06) * 1.1**kills)
+        if process.exitcode is None:
+            os.kill(process.pid, signal.SIGKILL)
+            kills += 1
+        process.join()
+        if process.exitcode == 0:
+            break
+    assert kills >= 2, "no run was long enough to be killed in its middle"
+    assert outcome(folder) == whole, f"seed {seed} with {kills} kills"
+
+
+def test_killed_at_every_file_operation(tmp_path, uninterrupted):
+    whole = uninterrupted(ADDITION.name)
+    folder, deaths = tmp_path / "run", 0
+    for die_at in itertools.count(1):
+        # Each child dies one operation later than the one before, counted from its own start.
+        process = child(ADDITION.name, folder, every=6, die_at=die_at)
+        process.join()
+        if process.exitcode == 0:
+            break
+        assert process.exitcode == -signal.SIGKILL
+        deaths += 1
+    assert deaths > 10
+    assert outcome(folder) == whole
+
+
+def listening():
+    events = []
+    return events, events.append
+
+
+@pytest.mark.parametrize("experiment", TINY, ids=lambda experiment: experiment.name)
+def test_a_signal_saves_and_says_how_to_go_on(experiment, tmp_path, uninterrupted):
+    events = []
+
+    def stop_once(event):
+        events.append(event)
+        if isinstance(event, Saved) and event.update == 5:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Interrupted, match=r"stopped by SIGTERM after update 6.*same command"):
+        train(experiment, tmp_path, device="cpu", listener=stop_once, checkpoint_every=5)
+    assert not (tmp_path / "result.json").exists()
+    train(experiment, tmp_path, device="cpu", listener=events.append)
+    assert [event.update for event in events if isinstance(event, Started)] == [0, 6]
+    assert outcome(tmp_path) == uninterrupted(experiment.name)
+
+
+def test_ctrl_c_within_an_evaluation_leaves_the_training_parameters_alone(
+    tmp_path, uninterrupted, monkeypatch
+):
+    # The evaluated parameters are the averaged ones here: they must not be saved as the others.
+    from passnet.tasks import Copy
+
+    real, calls = Copy.totals, iter(range(10**6))
+
+    def totals(self, outputs, batch):
+        if next(calls) == 2:
+            signal.raise_signal(signal.SIGINT)
+        return real(self, outputs, batch)
+
+    experiment = replace(COPY, task=replace(COPY.task))
+    monkeypatch.setattr(Copy, "totals", totals)
+    monkeypatch.setattr("passnet.training.assembly.scoring_batch_size", lambda *_: 10)
+    with pytest.raises(Interrupted, match="SIGINT after update 14"):
+        train(experiment, tmp_path / "a", device="cpu")
+    train(experiment, tmp_path / "a", device="cpu")
+    train(experiment, tmp_path / "b", device="cpu")
+    assert outcome(tmp_path / "a") == outcome(tmp_path / "b")
+
+
+def test_a_second_signal_acts_as_ever(tmp_path):
+    def insist(event):
+        if isinstance(event, Started):
+            signal.raise_signal(signal.SIGINT)
+            signal.raise_signal(signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    with pytest.raises(KeyboardInterrupt):
+        train(ADDITION, tmp_path, device="cpu", listener=insist)
+    assert signal.getsignal(signal.SIGINT) is before
+
+
+def interrupted_run(experiment, folder, *, after, every=5):
+    def stop(event):
+        if isinstance(event, Saved) and event.update == after:
+            signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Interrupted):
+        train(experiment, folder, device="cpu", listener=stop, checkpoint_every=every)
+
+
+def newest_data(folder: Path) -> Path:
+    return sorted((folder / "checkpoints").glob("*.safetensors"))[-1]
+
+
+def test_a_damaged_checkpoint_costs_only_time(tmp_path, uninterrupted):
+    interrupted_run(STREAM, tmp_path, after=20)
+    content = bytearray(newest_data(tmp_path).read_bytes())
+    content[len(content) // 2] ^= 1
+    newest_data(tmp_path).write_bytes(content)
+    events, listener = listening()
+    train(STREAM, tmp_path, device="cpu", listener=listener)
+    warnings = [event.text for event in events if isinstance(event, Warned)]
+    assert any("SHA-256" in text and "falling back to update 20" in text for text in warnings)
+    assert outcome(tmp_path) == uninterrupted(STREAM.name)
+
+
+def test_when_every_checkpoint_is_damaged_the_run_refuses_to_begin_anew(tmp_path):
+    interrupted_run(STREAM, tmp_path, after=20)
+    for path in (tmp_path / "checkpoints").glob("*.safetensors"):
+        path.write_bytes(path.read_bytes()[:100])
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(CheckpointError, match="no checkpoint"):
+        train(STREAM, tmp_path, device="cpu")
+    assert {p: p.read_bytes() for p in tmp_path.rglob("*") if p.is_file()} == before
+
+
+@pytest.mark.parametrize("full_for", ["metrics.jsonl", "checkpoints"])
+def test_a_full_disk_stops_the_run_and_loses_nothing(full_for, tmp_path, uninterrupted):
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+
+    def fill_up(event):
+        if isinstance(event, Saved) and event.update == 6:
+            metrics = (tmp_path / "metrics.jsonl").stat().st_size
+            data = newest_data(tmp_path).stat().st_size
+            assert metrics + 400 < data
+            room = metrics + 20 if full_for == "metrics.jsonl" else data - 1
+            resource.setrlimit(resource.RLIMIT_FSIZE, (room, limits[1]))
+
+    try:
+        with pytest.raises(RunError, match=rf"could not .*{full_for}.* make room and run the same"):
+            train(ADDITION, tmp_path, device="cpu", listener=fill_up, checkpoint_every=3)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    train(ADDITION, tmp_path, device="cpu")
+    assert outcome(tmp_path) == uninterrupted(ADDITION.name)
+
+
+def test_a_changed_experiment_is_refused_by_name(tmp_path):
+    interrupted_run(COPY, tmp_path, after=5)
+    changed = replace(COPY, batch_size=16, seed=3)
+    with pytest.raises(RunError, match=r"batch_size was 8 and is 16; seed was 0 and is 3"):
+        train(changed, tmp_path, device="cpu")
+
+
+def test_changed_data_are_refused(tmp_path):
+    text = tmp_path / "text.txt"
+    lines = [f"line {k} of a text\n" for k in range(900)]
+    text.write_text("".join(lines))
+    task = replace(STREAM.task, source="file", path=str(text))
+    experiment = replace(STREAM, task=task)
+    interrupted_run(experiment, tmp_path / "run", after=5)
+    text.write_text("".join(lines) + "Z")
+    with pytest.raises(RunError, match=r"the data are not those the run .* began with"):
+        train(experiment, tmp_path / "run", device="cpu")
+
+
+def test_a_complete_run_is_returned_at_once(tmp_path):
+    first = train(ADDITION, tmp_path, device="cpu")
+    before = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json*")}
+    assert train(ADDITION, tmp_path, device="cpu") == first
+    assert {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.json*")} == before
+
+
+def test_a_folder_that_holds_a_run_can_be_refused(tmp_path):
+    train(ADDITION, tmp_path, device="cpu", resume=False)
+    with pytest.raises(RunError, match="holds a run already"):
+        train(ADDITION, tmp_path, device="cpu", resume=False)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("do not touch")
+    with pytest.raises(RunError, match=r"holds thesis.tex and no experiment.json"):
+        train(ADDITION, tmp_path, device="cpu")
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+
+
+def test_two_processes_do_not_share_a_folder(tmp_path):
+    def second(event):
+        if isinstance(event, Started):
+            with pytest.raises(RunError, match="another process trains"):
+                train(ADDITION, tmp_path, device="cpu")
+
+    train(ADDITION, tmp_path, device="cpu", listener=second)
+
+
+def test_metrics_that_were_cut_off_are_noticed(tmp_path):
+    interrupted_run(COPY, tmp_path, after=15)
+    (tmp_path / "metrics.jsonl").write_text("")
+    with pytest.raises(RunError, match=r"metrics.jsonl is shorter"):
+        train(COPY, tmp_path, device="cpu")
+
+
+def test_another_number_of_threads_is_said_aloud(tmp_path):
+    interrupted_run(COPY, tmp_path, after=5)
+    events, listener = listening()
+    torch.set_num_threads(2)
+    try:
+        train(COPY, tmp_path, device="cpu", listener=listener)
+    finally:
+        torch.set_num_threads(1)
+    texts = [event.text for event in events if isinstance(event, Warned)]
+    assert any("saved with 1 threads and goes on with 2" in text for text in texts)
+
+
+def test_checkpoints_by_the_clock(tmp_path):
+    events, listener = listening()
+    train(ADDITION, tmp_path, device="cpu", listener=listener, checkpoint_seconds=0)
+    assert {e.update for e in events if isinstance(e, Saved)} == set(range(1, 25))
+
+
+def test_the_random_state_of_the_caller_is_left_alone(tmp_path):
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    train(COPY, tmp_path, device="cpu")
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_folder_tells_everything(tmp_path):
+    events, listener = listening()
+    result = train(HIGHWAY, tmp_path, device="cpu", listener=listener)
+    record = json.loads((tmp_path / "experiment.json").read_text())
+    assert record["experiment"]["model"]["matrix"] == {"kind": "low-rank", "rank": 4, "tied": False}
+    assert {"identity", "data", "versions", "commit", "machine", "backend"} <= record.keys()
+    assert record["versions"]["torch"] == torch.__version__
+    lines = [json.loads(line) for line in (tmp_path / "metrics.jsonl").read_text().splitlines()]
+    assert {line["kind"] for line in lines} == {"train", "valid", "test"}
+    assert sum(line["kind"] == "test" for line in lines) == 1
+    written = json.loads((tmp_path / "result.json").read_text())
+    names = "preset seed metric value paper_value updates parameters seconds device backend commit"
+    assert set(names.split()) <= written.keys()
+    assert written["value"] == result.value == result.test[result.metric]
+    kinds = {type(event) for event in events}
+    assert {Started, Evaluated, Saved} <= kinds
