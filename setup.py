@@ -29,7 +29,7 @@ setup(
                 "-g0",
                 "-ffp-contract=fast",
                 "-fvisibility=hidden",
-            ],  # fmt: skip
+            ],
             extra_link_args=["-pthread"],
             # Without a C compiler the package installs all the same and says what it lacks.
             optional=True,

@@ -10,6 +10,7 @@ import json
 import statistics
 import time
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -72,8 +73,7 @@ def whole_sequences(clock: Callable[[], float], rounds: int) -> list[dict]:
         x, arriving = torch.randn(steps, batch, INPUTS), torch.randn(steps, batch, units)
         for name, run in (("forward", forward), ("forward+backward", training)):
             contenders = {
-                key: (lambda layer=layer, run=run: run(layer, x, arriving))
-                for key, layer in layers(units, rank).items()
+                key: partial(run, layer, x, arriving) for key, layer in layers(units, rank).items()
             }
             for key, found in take_turns(contenders, clock, rounds=rounds).items():
                 rows.append(
@@ -85,7 +85,7 @@ def whole_sequences(clock: Callable[[], float], rounds: int) -> list[dict]:
 
 @torch.no_grad()
 def one_step(
-    clock: Callable[[], float], rounds: int, *, units: int = 1000, rank: int = 64, repeat: int = 20
+    clock: Callable[[], float], rounds: int, *, units: int = 1000, rank: int = 64, repeat: int = 100
 ) -> list[dict]:
     """A streaming step: each contender runs `repeat` of them, as a stream does."""
     x, state = torch.randn(1, INPUTS), torch.zeros(1, units)
@@ -127,9 +127,7 @@ def main() -> None:
         print(json.dumps(rows))
         return
     print(f"{library.instructions}, {torch.get_num_threads()} threads, torch {torch.__version__}")
-    print(
-        f"{'n':>5} {'d':>4} {'T':>4} {'B':>3} {'pass':17}{'nn.GRU ms':>10}{'after':>15}{'before':>15}"
-    )
+    print("    n    d    T   B pass              nn.GRU ms          after         before")
     for at in range(0, len(rows), 3):
         base, *ours = rows[at : at + 3]
         cells = "".join(

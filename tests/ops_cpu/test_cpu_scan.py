@@ -7,11 +7,10 @@ import torch
 from accuracy import assert_all_accurate, rms
 from cpu_cases import CASES, Case, cast
 
-from passnet.ops import GruScan, gru_scan
+from passnet.ops import GruScan, LstmScan, gru_scan, lstm_scan
 from passnet.ops.cpu import Library, installed
 from passnet.ops.cpu.gru import CpuGru
 from passnet.ops.cpu.lstm import CpuLstm
-from passnet.ops.lstm_scan.call import LstmScan
 
 if isinstance(installed(), str):
     pytest.skip(installed(), allow_module_level=True)
@@ -61,8 +60,6 @@ def test_gradcheck(cell: str) -> None:
             call = GruScan(given["drive"], given["initial"], factors, case.structure, cell, **fixed)
         engine = CpuLstm() if cell == "lstm" else CpuGru()
         assert engine.refuses(call) is None
-        from passnet.ops import lstm_scan
-
         return (lstm_scan if cell == "lstm" else gru_scan)(call, backend="cpu")
 
     inputs = [tensor.requires_grad_() for tensor in live.values()]

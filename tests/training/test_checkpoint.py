@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import resource
 
@@ -17,6 +18,7 @@ from passnet.training.checkpoint import (
     save_checkpoint,
 )
 from passnet.training.errors import CheckpointError
+from passnet.training.files import write_whole
 
 
 def checkpoint(update, *, identity="abc"):
@@ -212,6 +214,36 @@ def test_a_checkpoint_of_another_experiment_is_refused(tmp_path):
     save_checkpoint(tmp_path, checkpoint(2, identity="abc"))
     with pytest.raises(CheckpointError, match="belongs to another experiment"):
         load_newest(tmp_path, identity="xyz", warn=refuse)
+
+
+def test_a_file_is_on_disk_before_it_takes_its_name(tmp_path, monkeypatch):
+    calls = []
+
+    def noting(name, real):
+        def call(*arguments):
+            calls.append(name)
+            return real(*arguments)
+
+        return call
+
+    for name in ("fsync", "replace"):
+        monkeypatch.setattr(os, name, noting(name, getattr(os, name)))
+    write_whole(tmp_path / "file", b"new")
+    assert calls == ["fsync", "replace", "fsync"]
+    assert (tmp_path / "file").read_bytes() == b"new"
+
+
+@pytest.mark.parametrize("name", ["fsync", "replace"])
+def test_a_write_that_fails_leaves_what_was_there(tmp_path, monkeypatch, name):
+    write_whole(tmp_path / "file", b"old")
+
+    def fail(*arguments):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, name, fail)
+    with pytest.raises(OSError, match="No space"):
+        write_whole(tmp_path / "file", b"new")
+    assert files(tmp_path) == {"file": b"old"}
 
 
 def test_a_full_disk_is_an_error_and_the_last_good_one_stays(tmp_path):

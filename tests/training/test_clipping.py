@@ -58,8 +58,13 @@ def test_without_clipping_only_the_norm_is_taken():
         np.testing.assert_array_equal(got, array)
 
 
-@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf])
-@pytest.mark.parametrize("clipping", [ClipNorm(1.0), ClipComponents(1.0), None])
+@pytest.mark.parametrize(
+    ("bad", "clipping"),
+    [
+        *((bad, clip) for bad in (math.nan, math.inf, -math.inf) for clip in (ClipNorm(1.0), None)),
+        (math.nan, ClipComponents(1.0)),
+    ],
+)
 @pytest.mark.parametrize("factor", [0.1, 0.01])
 def test_one_bad_component_makes_all_gradients_a_shrink_step(bad, clipping, factor):
     parameters = owners()
@@ -94,3 +99,21 @@ def test_parameters_without_a_gradient_are_left_alone():
     treat_gradients_([with_gradient, without], ClipNorm(1.0), nan_policy=0.1)
     assert without.grad is None
     assert gradient_norm([]).item() == 0
+
+
+def test_an_overflow_is_clipped_by_component_but_broken_by_norm():
+    for clipping, broken in ((ClipComponents(1.0), False), (ClipNorm(1.0), True)):
+        parameter = torch.zeros(3, requires_grad=True)
+        parameter.grad = torch.tensor([float("inf"), -1e30, 0.5])
+        treated = treat_gradients_([parameter], clipping, nan_policy="stop")
+        assert bool(treated.broken) is broken
+        if not broken:
+            assert parameter.grad.tolist() == [1.0, -1.0, 0.5]
+
+
+def test_nan_is_broken_under_every_clipping():
+    for clipping in (None, ClipComponents(1.0), ClipNorm(1.0)):
+        parameter = torch.ones(2, requires_grad=True)
+        parameter.grad = torch.tensor([float("nan"), 1.0])
+        assert bool(treat_gradients_([parameter], clipping, nan_policy=0.5).broken)
+        assert parameter.grad.tolist() == [0.5, 0.5]

@@ -24,12 +24,21 @@ from passnet.training import (
     Saved,
     Started,
     Warned,
+    assembly,
     train,
 )
 from passnet.training import files as whole_files
 
 # A forked child has PyTorch loaded already, so that dozens of them can be killed in seconds.
 FORKS = multiprocessing.get_context("fork")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _several_updates_a_line():
+    """Sums over updates are then saved half-way, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(assembly, "LINES", 6)
+        yield
 
 
 def carry_out(name: str, folder: str, *, every: int, die_at: int | None = None) -> None:
@@ -53,6 +62,10 @@ def carry_out(name: str, folder: str, *, every: int, die_at: int | None = None) 
 
 
 def child(name, folder, **options):
+    if torch.cuda.is_initialized():
+        pytest.skip(
+            "a process that has started CUDA cannot be forked: run these tests by themselves"
+        )
     process = FORKS.Process(target=carry_out, args=(name, str(folder)), kwargs=options)
     process.start()
     return process

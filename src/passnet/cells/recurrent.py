@@ -13,6 +13,7 @@ from torch.nn import functional as F
 
 from passnet.config.chrono import Chrono
 from passnet.config.matrix import MatrixSpec
+from passnet.equations.rows import piece_count
 from passnet.matrices import GateMatrix, build_matrix
 from passnet.matrices.initialisation import fill_bias, fill_input
 from passnet.matrices.structured import unit_rows
@@ -91,11 +92,14 @@ class RecurrentCell(nn.Module, ABC):
         """
         if not x.is_floating_point():
             return self._look_up(x, scale)
+        matrix = self.input_matrix().to(x.dtype)
         rows = x.reshape(1, -1, x.shape[-1])
-        out = torch.matmul(rows, self.input_matrix().to(x.dtype).mT)
+        # Cut rows make the matrix' gradient a sum of pieces, which a GPU forms side by side.
+        pieces = _even(rows.shape[1], piece_count(rows, outputs=tuple(matrix.shape)))
+        out = torch.matmul(rows.unflatten(1, (pieces, -1)), matrix.mT.unsqueeze(1))
         if self.bias is not None:
-            out = out + self.bias.to(out.dtype).unsqueeze(1)
-        return out.unflatten(1, x.shape[:2])
+            out = out + self.bias.to(out.dtype)[:, None, None]
+        return out.reshape(out.shape[0], *x.shape[:2], self.size)
 
     def _look_up(self, symbols: Tensor, scale: Tensor | None) -> Tensor:
         tables = self.input_matrix().mT
@@ -127,6 +131,11 @@ class RecurrentCell(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.size}"
+
+
+def _even(rows: int, pieces: int) -> int:
+    """The most pieces, up to so many, that cut the rows evenly."""
+    return next(count for count in range(pieces, 0, -1) if rows % count == 0)
 
 
 def check_carry_bias(value: CarryBias, *, size: int, bias: bool) -> None:

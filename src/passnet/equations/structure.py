@@ -13,6 +13,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from passnet.equations.rows import row_products
+
 
 @dataclass(frozen=True)
 class Structure:
@@ -164,7 +166,7 @@ def _outer(grad: Tensor, x: Tensor, like: Tensor) -> Tensor:
     """Sum over rows of grad x^T, and over the gates too where they share the factor."""
     if like.shape[0] == 1 and x.shape[0] == 1:
         grad = grad.sum(0, keepdim=True)
-    product = torch.matmul(grad.mT, x)
+    product = row_products(grad, x)
     return product.sum(0, keepdim=True) if like.shape[0] == 1 else product
 
 

@@ -40,13 +40,13 @@ def short_step(
         or nn.modules.module._has_any_global_hook()
         or torch.is_autocast_enabled("cpu")
         or torch.compiler.is_compiling()
-        or torch._C._functorch.peek_interpreter_stack() is not None
+        or torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore
         or torch._C._get_tracing_state() is not None
         or torch._C._len_torch_dispatch_stack()
         or torch._C._len_torch_function_stack()
     ):
         return None
-    cells = layer.cells
+    cells = layer.cells._modules.values()
     shape = (len(cells), x.shape[0], layer.hidden_size)
     for part in state:
         if type(part) is not Tensor or part.shape != shape or part.dtype != x.dtype:

@@ -15,7 +15,12 @@ from torch import Tensor
 
 from passnet.ops.backend import Backend
 from passnet.ops.precision import no_autocast
-from passnet.ops.transforms import loop_over_batch, second_order, unserved_transform
+from passnet.ops.transforms import (
+    loop_over_batch,
+    second_order,
+    transformed,
+    unserved_transform,
+)
 
 
 class ScanCall(ABC):
@@ -110,9 +115,16 @@ class ScanOp(Generic[Call]):
         return (*engines, _ReferenceBackend(self._reference))
 
     def run(self, call: Call, engine: str) -> list[Tensor]:
-        """The scan's outputs, computed by the named engine."""
-        results = self._forward(*call.flatten(), engine)
-        return results[: len(call.outputs_like())]
+        """The scan's outputs, computed by the named engine.
+
+        Tracers and transforms see the registered op. Ordinary calls take a shorter way to the same
+        functions, because the dispatcher's list arguments cost more than a short scan.
+        """
+        live, fixed, layout = call.flatten()
+        if torch.compiler.is_compiling() or transformed():
+            results = self._forward(live, fixed, layout, engine)
+            return results[: len(call.outputs_like())]
+        return list(_Direct.apply(self, engine, layout, len(live), *live, *fixed))
 
     def _run_forward(self, live, fixed, layout, engine):
         call = self._call_type.unflatten(live, fixed, layout)
@@ -142,11 +154,8 @@ class ScanOp(Generic[Call]):
 
     def _first_order(self, ctx, grads):
         live, fixed, kept = _split(ctx.saved_tensors, *ctx.split)
-        outputs = self._call_type.unflatten(live, fixed, ctx.layout).outputs_like()
-        grads = [
-            torch.zeros_like(like) if grad is None else grad
-            for grad, like in zip(grads[: len(outputs)], outputs, strict=True)
-        ]
+        count = len(self._call_type.unflatten(live, fixed, ctx.layout).outputs_like())
+        grads = _given(grads[:count], kept)
         found = self._backward(grads, live, fixed, kept, ctx.layout, ctx.engine)
         return found, [None] * len(fixed), None, None
 
@@ -164,6 +173,37 @@ class ScanOp(Generic[Call]):
 
         for_grads, for_live = second_order(scan, live, grad_outputs, grads)
         return for_grads, for_live, [None] * len(fixed), [None] * ctx.kept, None, None
+
+
+class _Direct(torch.autograd.Function):
+    """The same forward and backward without the dispatcher."""
+
+    @staticmethod
+    def forward(ctx, op: ScanOp, engine: str, layout: str, count: int, *tensors: Tensor):
+        live, fixed, _ = _split(tensors, count, len(tensors) - count)
+        kept = op._run_forward(live, fixed, layout, engine)
+        ctx.op, ctx.engine, ctx.layout = op, engine, layout
+        ctx.split = len(live), len(fixed)
+        ctx.set_materialize_grads(False)
+        ctx.save_for_backward(*tensors, *kept)
+        outputs = len(op._call_type.unflatten(live, fixed, layout).outputs_like())
+        return tuple(kept[:outputs])
+
+    @staticmethod
+    def backward(ctx, *grads):
+        live, fixed, kept = _split(ctx.saved_tensors, *ctx.split)
+        # A gradient that is itself to be differentiated goes through the registered op.
+        run = ctx.op._backward if torch.is_grad_enabled() else ctx.op._run_backward
+        found = run(_given(grads, kept), live, fixed, kept, ctx.layout, ctx.engine)
+        return None, None, None, None, *found, *([None] * len(fixed))
+
+
+def _given(grads: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> list[Tensor]:
+    """Zeros for outputs that nothing depends on."""
+    return [
+        torch.zeros_like(output) if grad is None else grad
+        for grad, output in zip(grads, outputs, strict=False)
+    ]
 
 
 _FORWARD_SCHEMA = "(Tensor[] live, Tensor[] fixed, str layout, str engine) -> Tensor[]"

@@ -52,6 +52,12 @@ def _differentiable(tensor: Tensor) -> Tensor:
     return tensor.view_as(tensor) if tensor.requires_grad else tensor.detach().requires_grad_()
 
 
+def transformed() -> bool:
+    """Whether a torch.func transform or a tracer is around this call."""
+    levels = torch._C._functorch.peek_interpreter_stack()  # pyright: ignore
+    return levels is not None or torch._C._len_torch_dispatch_stack() > 0
+
+
 def unserved_transform() -> str | None:
     """The transform around this call that a registered op cannot serve, or None.
 

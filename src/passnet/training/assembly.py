@@ -21,6 +21,9 @@ from passnet.training.scoring import scoring_batch_size
 from passnet.training.state import Training
 from passnet.training.update import Meters, Update
 
+LINES = 200
+"""About how many lines of training the metrics of a short run have; a long one has every 100th."""
+
 
 @dataclass(frozen=True)
 class Options:
@@ -128,7 +131,7 @@ def assemble(experiment: Experiment, *, options: Options, world: World) -> Assem
         total=total,
         per_epoch=per_epoch,
         evaluate_every=experiment.evaluate_every or per_epoch or total,
-        log_every=max(1, min(100, total // 200)),
+        log_every=max(1, min(100, total // LINES)),
         average_from=0 if experiment.ema is None else int(experiment.ema.start * total),
         scoring_batch=scoring_batch_size(experiment, task),
         carries=pieces_of(experiment, task, 1, world=world)[0].carries_state,

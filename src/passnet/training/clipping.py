@@ -12,7 +12,7 @@ from passnet.config import ClipComponents, ClipNorm, Clipping
 
 
 class Treated(NamedTuple):
-    """The norm of a gradient before clipping, and whether it was NaN or infinite: two scalars."""
+    """The norm of a gradient before clipping, and whether it cannot be used: two scalars."""
 
     norm: Tensor
     broken: Tensor
@@ -28,7 +28,8 @@ def treat_gradients_(
     """Clip the gradients of `parameters` in place; with a number as policy, replace broken ones.
 
     A NaN or infinite norm over all gradients makes every one of them `nan_policy` times its
-    parameter, which is not clipped: the paper's recovery. Nothing here waits for the device.
+    parameter, which is not clipped: the paper's recovery. Clipping by component makes an ordinary
+    gradient of one that overflowed, so there only NaN counts. Nothing here waits for the device.
     """
     pairs = [(p, p.grad) for p in parameters if p.grad is not None]
     gradients = [gradient for _, gradient in pairs]
@@ -40,6 +41,7 @@ def treat_gradients_(
         case ClipComponents(limit):
             torch._foreach_clamp_min_(gradients, -limit)
             torch._foreach_clamp_max_(gradients, limit)
+            broken = ~torch.isfinite(gradient_norm(gradients))
     if nan_policy != "stop":
         for parameter, gradient in pairs:
             gradient.copy_(torch.where(broken, parameter * nan_policy, gradient))

@@ -12,8 +12,9 @@ from passnet.training.assembly import Assembly, Options
 from passnet.training.checkpoint import Checkpoint, load_newest, save_checkpoint
 from passnet.training.events import Saved
 from passnet.training.machine import commit, machine, versions
+from passnet.training.metrics import MetricsFile
 from passnet.training.recorder import Recorder
-from passnet.training.run import MetricsFile, RunFolder
+from passnet.training.run import RunFolder
 from passnet.training.state import packed, restored_
 from passnet.training.tensorboard import open_board
 

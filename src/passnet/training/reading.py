@@ -13,10 +13,11 @@ from passnet.config import Experiment
 from passnet.tasks.task import Split
 from passnet.training.distributed import choose_device, joined
 from passnet.training.errors import RunError
+from passnet.training.metrics import read_metrics
 from passnet.training.model import Network, build_model
 from passnet.training.problem import build_task
 from passnet.training.result import Result
-from passnet.training.run import RunFolder, read_metrics
+from passnet.training.run import RunFolder
 from passnet.training.scoring import put_, score, scoring_batch_size, tensors_of
 
 

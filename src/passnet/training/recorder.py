@@ -9,7 +9,7 @@ from typing import Any, final
 
 from passnet.training.assembly import Assembly
 from passnet.training.events import Evaluated, Event, Listener, Updated, Warned
-from passnet.training.run import MetricsFile
+from passnet.training.metrics import MetricsFile
 from passnet.training.tensorboard import write_scalars
 
 TOLD_EVERY = 0.5

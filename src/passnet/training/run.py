@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import errno
 import hashlib
 import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -200,60 +198,6 @@ class RunFolder:
                 f"could not write {path} ({error.strerror or error}); what was saved before is "
                 "kept: make room and run the same command again"
             ) from error
-
-
-@final
-class MetricsFile:
-    """`metrics.jsonl`: one JSON object a line, cut back to a known length when a run goes on.
-
-    Lines hold nothing that depends on the clock, so the file of an interrupted run ends up equal,
-    byte for byte, to that of an uninterrupted one.
-    """
-
-    def __init__(self, path: Path, *, position: int) -> None:
-        self.path = path
-        if position and (not path.exists() or path.stat().st_size < position):
-            raise RunError(
-                f"{path} is shorter than when the checkpoint was saved ({position} bytes): restore "
-                "it from a copy, or train in another folder"
-            )
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - open as long as the run
-        self._file.truncate(position)
-        self._file.seek(position)
-
-    def append(self, **line: Any) -> None:
-        """Add one line."""
-        with self._explaining():
-            content = (json.dumps(plain(line), allow_nan=False) + "\n").encode()
-            if self._file.write(content) != len(content):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-
-    def settle(self) -> int:
-        """Force all lines to disk; returns the length of the file."""
-        with self._explaining():
-            os.fsync(self._file.fileno())
-            return self._file.tell()
-
-    @contextlib.contextmanager
-    def _explaining(self) -> Iterator[None]:
-        try:
-            yield
-        except OSError as error:
-            raise RunError(
-                f"could not write {self.path} ({error.strerror or error}): make room and run the "
-                "same command again"
-            ) from error
-
-    def close(self) -> None:
-        """No line comes after this; what a full disk has refused before stays refused."""
-        with contextlib.suppress(OSError):
-            self._file.close()
-
-
-def read_metrics(path: Path) -> list[dict[str, Any]]:
-    """All whole lines of a `metrics.jsonl`."""
-    lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
-    return [json.loads(line) for line in lines if line]
 
 
 def _read_json(path: Path) -> dict[str, Any]:

@@ -47,7 +47,7 @@ class Meters:
         """Take in one update."""
         meters = self.tensors
         meters["loss"] += loss
-        meters["norm"] += norm.masked_fill(broken, 0.0)
+        meters["norm"] += norm.masked_fill(broken | ~torch.isfinite(norm), 0.0)
         meters["broken"] += broken
         meters["taken"] += 1
         news = broken & (meters["first_broken"] == 0)

@@ -168,7 +168,7 @@ TARGET static void NAME(gru_through_reset)(const plan *p, block *k, int64_t t) {
 
 TARGET static void NAME(gru_backward)(const plan *p, block *k) {
     int after = p->call->cell == GRU_AFTER;
-    memset(k->carried, 0, (size_t)(BLOCK * p->row) * sizeof(REAL));
+    memset(k->carried, 0, (size_t)(k->rows * p->row) * sizeof(REAL));
     NAME(copy_masks)(p, k);
     for (int64_t t = p->steps - 1; t >= 0; t--) {
         NAME(gru_slopes)(p, k, t);

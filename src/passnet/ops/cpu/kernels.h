@@ -11,10 +11,10 @@
 TARGET static int NAME(run_rows)(const void *prepared, int64_t first, int64_t stop) {
     const plan *p = prepared;
     if (first >= stop) return 0;
-    block k = {0};
-    if (NAME(take_scratch)(&k, p)) return 1;
     int64_t blocks = (stop - first + BLOCK - 1) / BLOCK;
     int64_t size = (stop - first + blocks - 1) / blocks;
+    block k = {0};
+    if (NAME(take_scratch)(&k, p, size)) return 1;
     for (; first < stop; first += size) {
         k.first = first;
         k.rows = stop - first < size ? stop - first : size;

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
 from functools import cache
 from pathlib import Path
+
+import torch
 
 FOLDER = Path(__file__).parent
 INSTRUCTIONS = ("plain", "avx2", "avx512")
@@ -68,6 +71,7 @@ class Library:
         self._gradients.argtypes = (ctypes.c_void_p, ctypes.c_int64)
         self._gradients.restype = ctypes.c_int64
         loaded.passnet_widest.restype = ctypes.c_int64
+        _share_threads(loaded)
         widest = int(loaded.passnet_widest())
         self.supported = INSTRUCTIONS[: widest + 1]
         self.instructions = instructions or self.supported[-1]
@@ -115,11 +119,24 @@ def load(folder: Path = FOLDER) -> Library | str:
     return Library(loaded)
 
 
+def _share_threads(loaded: ctypes.CDLL) -> None:
+    """Let the library use PyTorch's own threads where they are GNU OpenMP's or speak its way."""
+    folder = Path(torch.__file__).parent / "lib"
+    for path in sorted((*folder.glob("libgomp*"), *folder.glob("libiomp5*"))):
+        try:
+            runtime = ctypes.CDLL(str(path), mode=os.RTLD_NOW | os.RTLD_NOLOAD)
+            loaded.passnet_use_team(ctypes.cast(runtime.GOMP_parallel, ctypes.c_void_p))
+        except (OSError, AttributeError):
+            continue
+        return
+
+
 _AGAIN = "install passnet again to rebuild it"
 _NO_MEMORY = "no memory for the scratch of a scan over {} units: free some, or use backend='eager'"
 
 
 @cache
+@torch.compiler.assume_constant_result
 def installed() -> Library | str:
     """What `load` finds beside this file, looked up once."""
     return load()

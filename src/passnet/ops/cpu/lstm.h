@@ -105,8 +105,8 @@ TARGET static void NAME(lstm_slopes)(const plan *p, block *k, int64_t t) {
 }
 
 TARGET static void NAME(lstm_backward)(const plan *p, block *k) {
-    memset(k->carried, 0, (size_t)(BLOCK * p->row) * sizeof(REAL));
-    memset(k->carried_cell, 0, (size_t)(BLOCK * p->row) * sizeof(REAL));
+    memset(k->carried, 0, (size_t)(k->rows * p->row) * sizeof(REAL));
+    memset(k->carried_cell, 0, (size_t)(k->rows * p->row) * sizeof(REAL));
     NAME(copy_masks)(p, k);
     for (int64_t t = p->steps - 1; t >= 0; t--) {
         NAME(lstm_slopes)(p, k, t);

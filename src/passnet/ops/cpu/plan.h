@@ -32,13 +32,13 @@ typedef struct {
 } NAME(plan);
 #define plan NAME(plan)
 
-/* One thread's share of the scratch; each part is [BLOCK][row] unless said. */
+/* One thread's share of the scratch; each part is [rows][row] unless said. */
 typedef struct {
     int64_t first, rows; /* sequences of the current block */
     REAL *state, *next, *cell, *carried, *carried_cell;
     REAL *vectors[4];  /* what enters each gate's matrix, or its gradient backwards */
-    REAL *summaries;   /* [BLOCK][summary_row] */
-    REAL *out[4];      /* [BLOCK][WIDTH] for each gate */
+    REAL *summaries;   /* [rows][summary_row] */
+    REAL *out[4];      /* [rows][WIDTH] for each gate */
     REAL *masks[4];
     REAL *memory;
 } NAME(block);
@@ -131,9 +131,10 @@ TARGET static int NAME(prepare)(plan *p, const scan_call *call, int backward) {
     return 0;
 }
 
-static int NAME(take_scratch)(block *k, const plan *p) {
+/* Scratch for blocks of up to `rows` sequences. */
+static int NAME(take_scratch)(block *k, const plan *p, int64_t rows) {
     int64_t parts = 5 + 4 + p->call->mask_count;
-    int64_t numbers = BLOCK * (parts * p->row + p->summary_row + 4 * WIDTH);
+    int64_t numbers = rows * (parts * p->row + p->summary_row + 4 * WIDTH);
     size_t bytes = ((size_t)numbers * sizeof(REAL) + 63) / 64 * 64;
     k->memory = aligned_alloc(64, bytes);
     if (!k->memory) return 1;
@@ -141,10 +142,10 @@ static int NAME(take_scratch)(block *k, const plan *p) {
     REAL *room = k->memory;
     REAL **wanted[] = {&k->state, &k->next, &k->cell, &k->carried, &k->carried_cell,
                        &k->vectors[0], &k->vectors[1], &k->vectors[2], &k->vectors[3]};
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++, room += BLOCK * p->row)
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++, room += rows * p->row)
         *wanted[i] = room;
-    for (int64_t i = 0; i < p->call->mask_count; i++, room += BLOCK * p->row) k->masks[i] = room;
-    for (int g = 0; g < 4; g++, room += BLOCK * WIDTH) k->out[g] = room;
+    for (int64_t i = 0; i < p->call->mask_count; i++, room += rows * p->row) k->masks[i] = room;
+    for (int g = 0; g < 4; g++, room += rows * WIDTH) k->out[g] = room;
     k->summaries = room;
     return 0;
 }

@@ -39,47 +39,59 @@ typedef int (*rows_function)(const void *prepared, int64_t first, int64_t stop);
 typedef struct {
     rows_function run;
     const void *prepared;
-    int64_t first, stop;
+    int64_t total, count;
+    int64_t taken; /* shares, counted atomically */
     int failed;
-} share;
+} shares;
 
-static void *run_share(void *given) {
-    share *of = given;
-    of->failed = of->run(of->prepared, of->first, of->stop);
+/* Equal shares of consecutive things; every thread takes the next until none is left. */
+static void take_shares(void *given) {
+    shares *of = given;
+    for (;;) {
+        int64_t at = __atomic_fetch_add(&of->taken, 1, __ATOMIC_RELAXED);
+        if (at >= of->count) return;
+        int64_t first = of->total * at / of->count, stop = of->total * (at + 1) / of->count;
+        if (of->run(of->prepared, first, stop)) __atomic_store_n(&of->failed, 1, __ATOMIC_RELAXED);
+    }
+}
+
+static void *run_thread(void *given) {
+    take_shares(given);
     return NULL;
 }
 
-/* `total` things in equal shares, one for each thread; the calling thread takes the first. `work`
- * is how many multiplications they are. */
+static void in_new_threads(shares *of) {
+    int64_t started = 0;
+    pthread_t *running = malloc((size_t)of->count * sizeof *running);
+    while (running && started < of->count - 1 &&
+           !pthread_create(&running[started], NULL, run_thread, of))
+        started++;
+    take_shares(of);
+    while (started > 0) pthread_join(running[--started], NULL);
+    free(running);
+}
+
+/* The calling convention of GNU OpenMP's GOMP_parallel. */
+typedef void (*team_function)(void (*run)(void *), void *given, unsigned threads, unsigned flags);
+static team_function team;
+
+/* Use the threads of an OpenMP runtime that this process already has: its idle threads spin for a
+ * while and would keep threads of our own from the processors. */
+EXPORT void passnet_use_team(team_function of) { team = of; }
+
+/* `total` things shared out among threads; `work` is how many multiplications they are. */
 static int in_threads(rows_function run, const void *prepared, int64_t total, int64_t threads,
                       int64_t work) {
     int64_t worth = work / THREAD_WORK;
     int64_t count = threads < total ? threads : total;
     count = worth < count ? worth : count;
     if (count <= 1) return run(prepared, 0, total);
-    share *shares = malloc((size_t)count * sizeof *shares);
-    pthread_t *running = malloc((size_t)count * sizeof *running);
-    if (!shares || !running) {
-        free(shares);
-        free(running);
-        return run(prepared, 0, total);
-    }
-    int failed = 0;
-    int64_t size = total / count, larger = total % count, first = 0, started = 1;
-    for (int64_t i = 0; i < count; i++) {
-        int64_t stop = first + size + (i < larger);
-        shares[i] = (share){run, prepared, first, stop, 0};
-        first = stop;
-    }
-    for (; started < count; started++)
-        if (pthread_create(&running[started], NULL, run_share, &shares[started])) break;
-    run_share(&shares[0]);
-    for (int64_t i = started; i < count; i++) run_share(&shares[i]);
-    for (int64_t i = 1; i < started; i++) pthread_join(running[i], NULL);
-    for (int64_t i = 0; i < count; i++) failed |= shares[i].failed;
-    free(shares);
-    free(running);
-    return failed;
+    shares of = {.run = run, .prepared = prepared, .total = total, .count = count};
+    if (team)
+        team(take_shares, &of, (unsigned)count, 0);
+    else
+        in_new_threads(&of);
+    return of.failed;
 }
 
 /* An allocator often takes a result this large fresh from the system, page by page as it is written

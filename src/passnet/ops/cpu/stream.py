@@ -25,7 +25,7 @@ _FACTORS = {
 
 
 class CellStep:
-    """A cell's tensors laid out once; `places` says whether they still are where they were."""
+    """A cell's tensors laid out once; whoever keeps it watches that they stay where they were."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class CellStep:
         inner_bias: Tensor | None,
         library: Library,
     ) -> None:
-        gates, units, width = input_weight.shape
+        _, units, width = input_weight.shape
         names = _FACTORS[structure]
         tensors: dict[str, Tensor] = dict(zip(names, factors, strict=True))
         if inner_bias is not None:
