@@ -95,7 +95,9 @@ class RecurrentCell(nn.Module, ABC):
         matrix = self.input_matrix().to(x.dtype)
         rows = x.reshape(1, -1, x.shape[-1])
         # Cut rows make the matrix' gradient a sum of pieces, which a GPU forms side by side.
-        pieces = _even(rows.shape[1], piece_count(rows, outputs=tuple(matrix.shape)))
+        pieces = _even(
+            rows.shape[1], piece_count(rows, outputs=(len(matrix), self.size, self.input_size))
+        )
         out = torch.matmul(rows.unflatten(1, (pieces, -1)), matrix.mT.unsqueeze(1))
         if self.bias is not None:
             out = out + self.bias.to(out.dtype)[:, None, None]
