@@ -25,7 +25,7 @@ lint: $(BIN)/.installed
 	$(BIN)/pyright
 
 check: $(BIN)/.installed
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 test: lint check
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-from functools import cache
 from pathlib import Path
 
 import torch
@@ -135,8 +134,9 @@ _AGAIN = "install passnet again to rebuild it"
 _NO_MEMORY = "no memory for the scratch of a scan over {} units: free some, or use backend='eager'"
 
 
-@cache
-@torch.compiler.assume_constant_result
+_installed = load()
+
+
 def installed() -> Library | str:
-    """What `load` finds beside this file, looked up once."""
-    return load()
+    """What `load` found beside this file when passnet was imported."""
+    return _installed
