@@ -49,7 +49,7 @@ def versions() -> dict[str, str | None]:
 def machine(device: torch.device) -> dict[str, Any]:
     """What the run computes on."""
     return {
-        "system": platform.platform(),
+        "system": platform.system(),
         "processor": platform.machine(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),

@@ -1,0 +1,54 @@
+"""The README says nothing that does not run or that the results do not hold."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+
+import passnet
+from passnet.cli import main
+from passnet.experiments import names
+from passnet.report import readme_disagreement
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", README.read_text(), re.S)
+
+
+def test_its_ten_lines_run(capsys):
+    (code,) = blocks("python")
+    assert len(code.strip().splitlines()) <= 12
+    exec(compile(code, "README.md", "exec"), {})
+    assert capsys.readouterr().out.strip() == "43136"
+    assert "43136; torch.nn.GRU(10, 128) has 53760" in code
+    assert passnet.count_parameters(torch.nn.GRU(10, 128)) == 53760
+
+
+def test_its_commands_exist(capsys):
+    lines = [
+        line.partition("#")[0].split() for block in blocks("sh") for line in block.splitlines()
+    ]
+    commands = [words for words in lines if words[:1] == ["passnet"]]
+    assert len(commands) >= 6
+    for words in commands:
+        with pytest.raises(SystemExit) as left:
+            main([words[1], "--help"])
+        assert left.value.code == 0
+        for word in words[2:]:
+            if "/" in word and not word.startswith("runs"):
+                assert word in names()
+
+
+def test_it_counts_the_presets():
+    assert f"{len(names())} presets" in README.read_text()
+
+
+def test_its_results_are_those_in_the_repository():
+    folder = ROOT / "results"
+    assert readme_disagreement(README, [folder] if folder.is_dir() else []) is None
