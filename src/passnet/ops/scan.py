@@ -13,6 +13,7 @@ from typing import Generic, Self, TypeVar
 import torch
 from torch import Tensor
 
+from passnet.equations import Structure
 from passnet.ops.backend import Backend
 from passnet.ops.precision import no_autocast
 from passnet.ops.transforms import (
@@ -21,6 +22,7 @@ from passnet.ops.transforms import (
     transformed,
     unserved_transform,
 )
+from passnet.ops.weights import plain_product
 
 
 class ScanCall(ABC):
@@ -54,7 +56,7 @@ Call = TypeVar("Call", bound=ScanCall)
 
 
 class Engine(ABC, Generic[Call]):
-    """Who computes the two sequential scans; weight gradients are not an engine's business."""
+    """Who computes the two sequential scans; what follows from them is shared."""
 
     name: str
 
@@ -76,6 +78,12 @@ class Engine(ABC, Generic[Call]):
     ) -> list[Tensor]:
         """Gradients of [drive, initial states] from those of the outputs."""
 
+    def one_product(
+        self, structure: Structure, inputs: Tensor, grads: Tensor, factors: Sequence[Tensor]
+    ) -> tuple[Tensor, ...]:
+        """The gradients of the factors behind one product, for engines with a faster way."""
+        return plain_product(structure, inputs, grads, factors)
+
 
 class ScanOp(Generic[Call]):
     """The registered pair `passnet::NAME` and `passnet::NAME_backward`."""
@@ -86,7 +94,7 @@ class ScanOp(Generic[Call]):
         call_type: type[Call],
         *,
         reference: Callable[[Call], list[Tensor]],
-        weight_gradients: Callable[[Call, Tensor, list[Tensor], list[Tensor]], list[Tensor]],
+        weight_gradients: Callable[..., list[Tensor]],
         engines: Sequence[Engine[Call]],
     ) -> None:
         self.engines = {engine.name: engine for engine in engines}
@@ -139,8 +147,9 @@ class ScanOp(Generic[Call]):
         call = self._call_type.unflatten(live, fixed, layout)
         outputs, saved = kept[: len(grads)], kept[len(grads) :]
         with no_autocast(call.drive.device):
-            found = self.engines[engine].backward(call, grads, outputs, saved)
-            found = [*found, *self._weight_gradients(call, found[0], outputs, saved)]
+            by = self.engines[engine]
+            found = by.backward(call, grads, outputs, saved)
+            found += self._weight_gradients(call, found[0], outputs, saved, by.one_product)
         return [grad.to(tensor.dtype) for grad, tensor in zip(found, live, strict=True)]
 
     def _fake_backward(self, grads, live, fixed, kept, layout, engine):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from passnet.ops.cpu.gradients import low_rank_gradients
+from passnet.equations import Structure
 from passnet.ops.maps import GateMaps
 
 
@@ -20,21 +20,35 @@ class Product(NamedTuple):
     gates: slice
 
 
-def factor_gradients(maps: GateMaps, products: Sequence[Product]) -> list[Tensor]:
+OneProduct = Callable[[Structure, Tensor, Tensor, Sequence[Tensor]], tuple[Tensor, ...]]
+"""(structure, inputs [g or 1, N, n], grads [g, N, n], factors) -> the gradient of each factor."""
+
+
+def plain_product(
+    structure: Structure, inputs: Tensor, grads: Tensor, factors: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """The structure's own gradients, as large matrix products."""
+    return structure.gradients(inputs, grads, *factors)
+
+
+def factor_gradients(
+    maps: GateMaps, products: Sequence[Product], one_product: OneProduct
+) -> list[Tensor]:
     """The gradient of every factor; `products` cover all gates, in order.
 
     `inputs` is `[g or 1, T, B, n]`, `grads` is `[g, T, B, n]`.
     """
-    found = [_gradients(maps, part) for part in products]
+    dtype = maps.factors[0].dtype
+    found = [
+        one_product(
+            maps.structure,
+            part.inputs.flatten(1, 2).to(dtype),
+            part.grads.flatten(1, 2).to(dtype),
+            maps.select(part.gates),
+        )
+        for part in products
+    ]
     return [
         torch.stack(grads).sum(0) if factor.shape[0] == 1 else torch.cat(grads)
         for factor, grads in zip(maps.factors, zip(*found, strict=True), strict=True)
     ]
-
-
-def _gradients(maps: GateMaps, part: Product) -> tuple[Tensor, ...]:
-    dtype = maps.factors[0].dtype
-    inputs, grads = part.inputs.flatten(1, 2).to(dtype), part.grads.flatten(1, 2).to(dtype)
-    factors = maps.select(part.gates)
-    compiled = low_rank_gradients(maps.structure.name, inputs, grads, factors)
-    return maps.structure.gradients(inputs, grads, *factors) if compiled is None else compiled

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
+from passnet.equations import Structure
+from passnet.ops.cpu.gradients import low_rank_gradients
 from passnet.ops.cpu.library import Library, ScanStruct, installed
 from passnet.ops.scan import Engine, ScanCall
+from passnet.ops.weights import plain_product
 
 _STRUCTURES = ("dense", "low_rank", "low_rank_plus_diagonal")
 _DTYPES = (torch.float32, torch.float64)
@@ -40,6 +44,12 @@ class CpuEngine(Engine[Call]):
             return f"the compiled CPU scan has no {structure.replace('_', '-')} matrices"
         library = self.library
         return library if isinstance(library, str) else None
+
+    def one_product(
+        self, structure: Structure, inputs: Tensor, grads: Tensor, factors: Sequence[Tensor]
+    ) -> tuple[Tensor, ...]:
+        found = low_rank_gradients(structure.name, inputs, grads, factors, library=self.library)
+        return found or plain_product(structure, inputs, grads, factors)
 
     def run(self, call: ScanStruct, *, backward: bool) -> None:
         """Compute what the struct describes, in place."""

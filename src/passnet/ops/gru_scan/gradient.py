@@ -19,7 +19,7 @@ from passnet.ops.gru_scan.call import GruScan
 from passnet.ops.maps import GateMaps
 from passnet.ops.precision import accumulation_dtype
 from passnet.ops.scan import Engine
-from passnet.ops.weights import Product, factor_gradients
+from passnet.ops.weights import OneProduct, Product, factor_gradients
 
 _OPENING, _CANDIDATE, _ALL = slice(0, 2), slice(2, 3), slice(0, 3)
 
@@ -139,7 +139,11 @@ def _recur_before(
 
 
 def weight_gradients(
-    call: GruScan, grad_drive: Float[Tensor, "3 T B n"], outputs: list[Tensor], saved: list[Tensor]
+    call: GruScan,
+    grad_drive: Float[Tensor, "3 T B n"],
+    outputs: list[Tensor],
+    saved: list[Tensor],
+    one_product: OneProduct,
 ) -> list[Tensor]:
     """[gradient of every factor, of the inner bias if there is one], for all engines.
 
@@ -151,8 +155,9 @@ def weight_gradients(
     opening = Product(maps.inputs(previous, _OPENING), grad_drive[:2], _OPENING)
     if call.reset == "before":
         gated = maps.inputs(previous * reset, _CANDIDATE)
-        return factor_gradients(maps, [opening, Product(gated, grad_drive[2:], _CANDIDATE)])
+        behind = Product(gated, grad_drive[2:], _CANDIDATE)
+        return factor_gradients(maps, [opening, behind], one_product)
     inside = grad_drive[2:] * reset
     behind = Product(maps.inputs(previous, _CANDIDATE), inside, _CANDIDATE)
-    grads = factor_gradients(maps, [opening, behind])
+    grads = factor_gradients(maps, [opening, behind], one_product)
     return grads if call.inner_bias is None else [*grads, inside.sum((0, 1, 2))]

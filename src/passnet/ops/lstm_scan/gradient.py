@@ -11,7 +11,7 @@ from passnet.ops.chunks import chunks
 from passnet.ops.lstm_scan.call import LstmScan
 from passnet.ops.precision import accumulation_dtype
 from passnet.ops.scan import Engine, states_before
-from passnet.ops.weights import Product, factor_gradients
+from passnet.ops.weights import OneProduct, Product, factor_gradients
 
 _ALL = slice(0, 4)
 
@@ -103,10 +103,14 @@ def _at(tensor: Tensor | None, steps: slice) -> Tensor | None:
 
 
 def weight_gradients(
-    call: LstmScan, grad_drive: Float[Tensor, "4 T B n"], outputs: list[Tensor], saved: list[Tensor]
+    call: LstmScan,
+    grad_drive: Float[Tensor, "4 T B n"],
+    outputs: list[Tensor],
+    saved: list[Tensor],
+    one_product: OneProduct,
 ) -> list[Tensor]:
     """The gradient of every factor, for all engines."""
     previous = states_before(call.initial, outputs[0], slice(None))
-    return factor_gradients(
-        call.maps, [Product(call.maps.inputs(previous, _ALL), grad_drive, _ALL)]
-    )
+    maps = call.maps
+    product = Product(maps.inputs(previous, _ALL), grad_drive, _ALL)
+    return factor_gradients(maps, [product], one_product)
