@@ -288,6 +288,7 @@ class RecurrentLayer(nn.Module, ABC):
         x = self.dropouts.output(x, training=self.training)
         if ended is not None:
             x = x.masked_fill(ended, 0)
+        # Copies: a final state that were a view of the outputs could not be detached in place.
         return x, [torch.stack(part) for part in zip(*finals, strict=True)]
 
     def _run_cell(

@@ -116,11 +116,9 @@ class ScanOp(Generic[Call]):
         self._backward.register_autograd(self._second_order, setup_context=self._keep_first)
         loop_over_batch(self._forward)
         loop_over_batch(self._backward)
-
-    def backends(self) -> tuple[Backend[Call], ...]:
+        own = (_EngineBackend(self, engine) for engine in engines)
+        self.backends: tuple[Backend[Call], ...] = (*own, _ReferenceBackend(reference))
         """All ways to run this scan, fastest first: the engines, then the plain loop."""
-        engines = (_EngineBackend(self, engine) for engine in self.engines.values())
-        return (*engines, _ReferenceBackend(self._reference))
 
     def run(self, call: Call, engine: str) -> list[Tensor]:
         """The scan's outputs, computed by the named engine.

@@ -50,11 +50,21 @@ def machine(device: torch.device) -> dict[str, Any]:
     """What the run computes on."""
     return {
         "system": platform.system(),
-        "processor": platform.machine(),
+        "processor": processor_name(),
         "cores": os.cpu_count(),
         "threads": torch.get_num_threads(),
         "device": device_name(device),
     }
+
+
+def processor_name() -> str:
+    """What the processor calls itself, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.processor() or platform.machine()
 
 
 def device_name(device: torch.device) -> str:

@@ -26,7 +26,7 @@ _op = ScanOp(
 
 def gru_backends() -> tuple[Backend[GruScan], ...]:
     """All ways to run a GRU scan, fastest first."""
-    return _op.backends()
+    return _op.backends
 
 
 def gru_scan(call: GruScan, *, backend: str = "auto") -> Float[Tensor, "T B n"]:

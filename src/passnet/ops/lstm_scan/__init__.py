@@ -26,7 +26,7 @@ _op = ScanOp(
 
 def lstm_backends() -> tuple[Backend[LstmScan], ...]:
     """All ways to run an LSTM scan, fastest first."""
-    return _op.backends()
+    return _op.backends
 
 
 def lstm_scan(
