@@ -61,7 +61,7 @@ def _live() -> Iterator[Callable[[str], Listener]]:
     console = Console(stderr=True)
     progress = Progress(
         TextColumn("[bold]{task.description}"),
-        BarColumn(bar_width=None),
+        BarColumn(bar_width=20),
         MofNCompleteColumn(),
         TextColumn("loss {task.fields[loss]}"),
         TextColumn("[green]{task.fields[score]}"),
@@ -104,7 +104,9 @@ def _live() -> Iterator[Callable[[str], Listener]]:
                 console.print(f"[yellow]{event.run}: {event.text}", highlight=False)
             case Finished():
                 if event.run in rows:
-                    progress.update(rows[event.run], left="done")
+                    # A run that stopped early is complete all the same.
+                    done = event.result.updates
+                    progress.update(rows[event.run], total=done, completed=done, left="done")
             case _:
                 pass
 
