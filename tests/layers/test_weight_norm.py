@@ -8,6 +8,8 @@ from accuracy import assert_accurate
 from layer_twins import doubled, randomised, signed
 from oracle import matrices as oracle
 from structures import SIZE, STRUCTURES
+from torch import nn
+from torch.nn.utils import parametrize
 
 import passnet
 
@@ -177,3 +179,10 @@ def test_clipping_leaves_gradients_and_optimisers_working():
         passnet.clip_row_norms_(module)
         assert module.cells[0].recurrent.expand.norm(dim=-1).max() < 0.31
     assert all(p.requires_grad and p.is_leaf for p in module.parameters())
+
+
+def test_rows_that_are_not_stored_are_refused_aloud():
+    layer = passnet.GRU(3, 6, matrix=passnet.LowRank(2), max_row_norm=1.0)
+    parametrize.register_parametrization(layer.cells[0].recurrent, "expand", nn.Identity())
+    with pytest.raises(ValueError, match="expand is parametrised"):
+        passnet.clip_row_norms_(layer)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor, nn
+from torch.nn.utils.parametrize import is_parametrized
 
 from passnet.cells.highway import HighwayCell
 from passnet.cells.recurrent import RecurrentCell
@@ -35,9 +38,19 @@ def clip_rows_(matrix: Tensor, max_norm: float) -> None:
     matrix.copy_(torch.where(lengths > max_norm, matrix * (max_norm / lengths), matrix))
 
 
-def _matrices(layer: nn.Module):
+def _matrices(layer: nn.Module) -> Iterator[Tensor]:
     for cell in layer.modules():
         if isinstance(cell, RecurrentCell):
-            yield cell.input_weight
+            yield _stored(cell, "input_weight")
         if isinstance(cell, RecurrentCell | HighwayCell):
-            yield from cell.recurrent.matrix_factors()
+            for name in cell.recurrent.matrix_factors:
+                yield _stored(cell.recurrent, name)
+
+
+def _stored(module: nn.Module, name: str) -> Tensor:
+    if is_parametrized(module, name):
+        raise ValueError(
+            f"{name} is parametrised, so its rows are not stored and cannot be clipped: clip its "
+            "original yourself, or put the constraint into the parametrisation"
+        )
+    return getattr(module, name)

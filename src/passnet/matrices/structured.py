@@ -76,9 +76,10 @@ class StructuredMatrix(nn.Module, ABC):
                 rows = getattr(self, name)
                 getattr(self, f"{name}_scale").copy_(rows.norm(dim=-1))
 
-    def matrix_factors(self) -> list[Tensor]:
-        """The stored factors whose rows a max-norm constraint clips: all but diagonals."""
-        return [getattr(self, name) for name in (*self.normalised, *self.normalised_to_one)]
+    @property
+    def matrix_factors(self) -> tuple[str, ...]:
+        """The factors whose rows a max-norm constraint clips: all but diagonals."""
+        return (*self.normalised, *self.normalised_to_one)
 
     def forward(self, x: Float[Tensor, "... n"]) -> Float[Tensor, "gates ... n"]:
         """Every gate's matrix applied to the same vectors."""
