@@ -57,23 +57,21 @@ def make(case: Case, seed: int = 0, device: str = "cuda") -> dict:
         shape = (g if case.masks == 2 else 1, b, n)
         masks = (torch.rand(shape, generator=generator, device=device) < keep).double() / keep
         masks = masks.to(case.dtype).double()
-    holds = []
-    for _ in range(2):
-        hold = None
-        if case.hold == 1:
-            lengths = torch.randint(1, t + 1, (b,), generator=generator, device=device)
-            hold = (torch.arange(t, device=device)[:, None] >= lengths).double()[..., None]
-        elif case.hold == 2:
-            hold = (torch.rand(t, b, n, generator=generator, device=device) < 0.3).double()
-        holds.append(hold)
+    hold = None
+    # The LSTM's kernels serve lengths, which hold both states; zoneout is refused above them.
+    if case.hold == 1 or (case.hold and case.cell == "lstm"):
+        lengths = torch.randint(1, t + 1, (b,), generator=generator, device=device)
+        hold = (torch.arange(t, device=device)[:, None] >= lengths).double()[..., None]
+    elif case.hold == 2:
+        hold = (torch.rand(t, b, n, generator=generator, device=device) < 0.3).double()
     return {
         "drive": normal(g, t, b, n),
         "h0": normal(b, n, scale=0.5),
         "c0": normal(b, n, scale=0.5),
         "factors": factors,
         "masks": masks,
-        "hold": holds[0],
-        "hold_cell": holds[1] if case.cell == "lstm" else None,
+        "hold": hold,
+        "hold_cell": hold if case.cell == "lstm" else None,
         "inner": normal(n, scale=0.5) if case.inner else None,
         "grad": normal(t, b, n),
         "grad_cell": normal(t, b, n),
@@ -112,12 +110,13 @@ def loop(case: Case, data: dict) -> dict[str, Tensor]:
         if case.cell == "lstm":
             i, f = torch.sigmoid(x[0] + apply(0, h)), torch.sigmoid(x[1] + apply(1, h))
             g, o = torch.tanh(x[2] + apply(2, h)), torch.sigmoid(x[3] + apply(3, h))
-            new_c = i * g + f * c
-            if data["hold_cell"] is not None:
+            proposed = i * g + f * c
+            new = o * torch.tanh(proposed)
+            if data["hold_cell"] is None:
+                c = proposed
+            else:
                 k = data["hold_cell"][t]
-                new_c = k * c + (1 - k) * new_c
-            c = new_c
-            new = o * torch.tanh(c)
+                c = k * c + (1 - k) * proposed
             cells.append(c)
         else:
             r, u = torch.sigmoid(x[0] + apply(0, h)), torch.sigmoid(x[1] + apply(1, h))

@@ -72,11 +72,10 @@ class Dropouts:
         """For each state vector the fraction of its old value to keep: past the end, zoned out."""
         if not self.zoneout:
             return (None if ended is None else ended.to(like.dtype),) * count
-        steps, batch, _ = like.shape
         if training:
             holds = [torch.bernoulli(torch.full_like(like, self.zoneout)) for _ in range(count)]
         else:
-            holds = [like.new_full((steps, batch, 1), self.zoneout)] * count
+            holds = [like.new_full((1, 1, 1), self.zoneout).expand_as(like)] * count
         return tuple(hold if ended is None else hold.masked_fill(ended, 1) for hold in holds)
 
 

@@ -19,6 +19,8 @@ class CudaLstm(Engine[LstmScan]):
     name = "cuda"
 
     def refuses(self, call: LstmScan) -> str | None:
+        if call.hold_cell is not None and call.hold_cell.shape[-1] == call.drive.shape[-1]:
+            return "the CUDA LSTM scan has lengths but no zoneout yet"
         return refuses_device(call.drive, call.structure) or refuses(
             _call(call), device=call.drive.device.index or 0
         )

@@ -45,8 +45,9 @@ def timed(run, repeats: int = 7) -> float:
 def describe(case: Case) -> Call:
     return Call(
         case.cell, case.n, case.d, case.dtype, diagonal=case.diagonal and case.d is not None,
-        tied=case.tied, masks=case.masks, hold=case.hold,
-        hold_cell=case.hold if case.cell == "lstm" else 0, inner_bias=case.inner,
+        tied=case.tied, masks=case.masks,
+        hold=min(case.hold, 1) if case.cell == "lstm" else case.hold,
+        hold_cell=min(case.hold, 1) if case.cell == "lstm" else 0, inner_bias=case.inner,
     )  # fmt: skip
 
 
