@@ -15,7 +15,7 @@ from torch import Tensor
 
 from passnet.equations import Structure
 from passnet.ops.backend import Backend
-from passnet.ops.precision import no_autocast
+from passnet.ops.precision import accumulation_dtype, no_autocast
 from passnet.ops.transforms import (
     loop_over_batch,
     second_order,
@@ -50,6 +50,13 @@ def states_before(initial: Tensor, states: Tensor, steps: slice) -> Tensor:
     if start > 0:
         return states[start - 1 : stop - 1]
     return torch.cat((initial.unsqueeze(0), states[: stop - 1]))
+
+
+def step_by_step(drive: Tensor, count: int) -> Tensor:
+    """Room for `count` values of every unit, `[count, T, B, n]`, those of a step side by side."""
+    _, steps, *rest = drive.shape
+    work = accumulation_dtype(drive.dtype)
+    return drive.new_empty((steps, count, *rest), dtype=work).transpose(0, 1)
 
 
 Call = TypeVar("Call", bound=ScanCall)

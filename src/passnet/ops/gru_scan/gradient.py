@@ -18,7 +18,7 @@ from passnet.ops.chunks import chunks
 from passnet.ops.gru_scan.call import GruScan
 from passnet.ops.maps import GateMaps
 from passnet.ops.precision import accumulation_dtype
-from passnet.ops.scan import Engine
+from passnet.ops.scan import Engine, step_by_step
 from passnet.ops.weights import OneProduct, Product, factor_gradients
 
 _OPENING, _CANDIDATE, _ALL = slice(0, 2), slice(2, 3), slice(0, 3)
@@ -34,9 +34,7 @@ class EagerGru(Engine[GruScan]):
 
     def saved_like(self, call: GruScan) -> list[Tensor]:
         """The gates of every step, reset first; reset-after also what its reset gate multiplied."""
-        count = 4 if call.reset == "after" else 3
-        work = accumulation_dtype(call.drive.dtype)
-        return [call.drive.new_empty((count, *call.drive.shape[1:]), dtype=work)]
+        return [step_by_step(call.drive, 4 if call.reset == "after" else 3)]
 
     def forward(self, call: GruScan) -> list[Tensor]:
         (states,), (kept,) = call.outputs_like(), self.saved_like(call)
@@ -47,9 +45,7 @@ class EagerGru(Engine[GruScan]):
             hold = None if call.hold is None else call.hold[t]
             state = hold_step(state, gru_step(state, gates), hold)
             states[t] = state
-            for slot, gate in zip(kept[:, t], gates, strict=False):
-                if gate is not None:
-                    slot.copy_(gate)
+            torch.stack([gate for gate in gates if gate is not None], out=kept[:, t])
         return [states, kept]
 
     def backward(

@@ -9,8 +9,7 @@ from torch import Tensor
 from passnet.equations import hold_step, lstm_gates, lstm_step
 from passnet.ops.chunks import chunks
 from passnet.ops.lstm_scan.call import LstmScan
-from passnet.ops.precision import accumulation_dtype
-from passnet.ops.scan import Engine, states_before
+from passnet.ops.scan import Engine, states_before, step_by_step
 from passnet.ops.weights import OneProduct, Product, factor_gradients
 
 _ALL = slice(0, 4)
@@ -26,8 +25,7 @@ class EagerLstm(Engine[LstmScan]):
 
     def saved_like(self, call: LstmScan) -> list[Tensor]:
         """The four gates of every step, and the tanh of the cell that its output gate read."""
-        work = accumulation_dtype(call.drive.dtype)
-        return [call.drive.new_empty((5, *call.drive.shape[1:]), dtype=work)]
+        return [step_by_step(call.drive, 5)]
 
     def forward(self, call: LstmScan) -> list[Tensor]:
         (hiddens, cells), (kept,) = call.outputs_like(), self.saved_like(call)
@@ -39,8 +37,7 @@ class EagerLstm(Engine[LstmScan]):
             hidden = hold_step(hidden, step.hidden, None if call.hold is None else call.hold[t])
             cell = hold_step(cell, step.cell, None if call.hold_cell is None else call.hold_cell[t])
             hiddens[t], cells[t] = hidden, cell
-            for slot, value in zip(kept[:, t], (*gates, step.read), strict=True):
-                slot.copy_(value)
+            torch.stack((*gates, step.read), out=kept[:, t])
         return [hiddens, cells, kept]
 
     def backward(
