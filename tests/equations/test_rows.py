@@ -11,9 +11,10 @@ from passnet.equations.rows import piece_count, row_products
 
 
 @pytest.mark.parametrize("count", [1, 2, 7, 12])
-@pytest.mark.parametrize("gates", [(3, 3), (3, 1), (1, 1)])
-def test_pieces_give_the_whole(count, gates, monkeypatch):
-    left, right = torch.randn(gates[0], 53, 5), torch.randn(gates[1], 53, 4)
+@pytest.mark.parametrize("gates", [(3, 3), (3, 1), (1, 3), (1, 1)])
+@pytest.mark.parametrize("sides", [(5, 4), (2, 6)])
+def test_pieces_give_the_whole(count, gates, sides, monkeypatch):
+    left, right = torch.randn(gates[0], 53, sides[0]), torch.randn(gates[1], 53, sides[1])
     truth = torch.matmul(left.double().mT, right.double())
     whole = torch.matmul(left.mT, right)
     monkeypatch.setattr(rows, "piece_count", lambda *_, **__: count)

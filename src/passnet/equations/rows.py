@@ -12,8 +12,12 @@ _SHORTEST_PIECE = 128
 
 def row_products(left: Tensor, right: Tensor) -> Tensor:
     """Sum over rows of left right^T: `[G or 1, N, a]`, `[G or 1, N, b]` -> `[G, a, b]`."""
-    rows = left.shape[1]
-    pieces = piece_count(left, outputs=(max(left.shape[0], right.shape[0]), *_sides(left, right)))
+    gates, rows, height = left.shape
+    if right.shape[0] == 1 < gates and height < right.shape[2]:
+        # The narrow side of all gates side by side: the wide side is read once and never copied.
+        side_by_side = left.transpose(0, 1).reshape(1, rows, gates * height)
+        return row_products(side_by_side, right)[0].unflatten(0, (gates, height))
+    pieces = piece_count(left, outputs=(max(gates, right.shape[0]), height, right.shape[2]))
     if pieces == 1:
         return torch.matmul(left.mT, right)
     whole = rows - rows % pieces
@@ -36,7 +40,3 @@ def piece_count(rows: Tensor, *, outputs: tuple[int, int, int]) -> int:
     gates, height, width = outputs
     tiles = gates * -(-height // _TILE) * -(-width // _TILE)
     return max(1, min(rows.shape[1] // _SHORTEST_PIECE, _WANTED_TILES // tiles))
-
-
-def _sides(left: Tensor, right: Tensor) -> tuple[int, int]:
-    return left.shape[-1], right.shape[-1]
