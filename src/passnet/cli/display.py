@@ -27,13 +27,23 @@ _SECONDS_BETWEEN_LINES = 15.0
 @contextmanager
 def watching(*, quiet: bool) -> Iterator[Callable[[str], Listener]]:
     """What gives each run, by its label, the listener that suits where this process writes to."""
-    if quiet or os.environ.get("RANK", "0") != "0":
+    if os.environ.get("RANK", "0") != "0":
         yield lambda label: silent
+    elif quiet:
+        yield _warnings
     elif sys.stderr.isatty():
         with _live() as listener_for:
             yield listener_for
     else:
         yield _lines
+
+
+def _warnings(label: str) -> Listener:
+    def listen(event: Event) -> None:
+        if isinstance(event, Warned):
+            print(describe(replace(event, run=label)), file=sys.stderr, flush=True)
+
+    return listen
 
 
 def _lines(label: str) -> Listener:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from passnet.cli.choice import add_overrides, chosen_experiment
 from passnet.cli.data import add_data_dir
 from passnet.cli.errors import FAILED, INTERRUPTED
+from passnet.cli.signals import leaving_at_once
 from passnet.cli.tables import figure, print_json, table, thousands
 from passnet.config import ConfigurationError, Experiment
 
@@ -27,6 +28,8 @@ on where it stopped, after Ctrl-C, a kill or a power cut, and ends with the same
   passnet train psmnist/lrd-gru-256-24 --set batch_size=128 optimiser.learning_rate=2e-3
   passnet train quick/character-stream --text my.txt
   torchrun --nproc-per-node 2 -m passnet train quick/copy
+
+Exit status: 0 done, 1 the run failed, 2 a wrong argument or missing data, 130 stopped by a signal.
 """
 
 
@@ -57,13 +60,18 @@ def add(commands) -> None:
         help="which scan backend must run it; one that cannot says why",
     )
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
-    parser.add_argument("--quiet", action="store_true", help="show nothing while it runs")
+    parser.add_argument("--quiet", action="store_true", help="show only warnings while it runs")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Train and print the result beside chance and the paper."""
+    with leaving_at_once():
+        return _train(args)
+
+
+def _train(args: argparse.Namespace) -> int:
     plans = _plans(args)
     from passnet.cli.display import watching
     from passnet.training import Interrupted, RunError, train, train_together
