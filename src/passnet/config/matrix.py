@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class MatrixSpec:
+class MatrixSpec(ABC):
     """The structure of the n x n state matrices of one layer, one matrix for each gate."""
 
     def check(self, size: int) -> None:
         """Raise ValueError when a state of `size` units cannot have this structure."""
+        if size < 1:
+            raise ValueError(f"a state of {size} units is none: choose 1 or more")
 
+    @abstractmethod
     def count(self, size: int, gates: int) -> int:
         """Trainable numbers in the `gates` state matrices of a layer of `size` units."""
-        raise NotImplementedError
 
+    @abstractmethod
     def describe(self) -> str:
         """A few words for tables, such as `low-rank plus diagonal 24, tied`."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)

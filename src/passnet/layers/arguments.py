@@ -13,11 +13,15 @@ def check_sizes(**sizes: int) -> None:
 
 
 def check_probability(**rates: float) -> None:
-    """Raise for a rate that is no probability of dropping."""
+    """Raise for a rate that is no probability of dropping.
+
+    All may be dropped between layers, as torch.nn lets it; elsewhere nothing would be left to
+    scale up.
+    """
     for name, rate in rates.items():
         if isinstance(rate, bool) or not isinstance(rate, int | float):
             raise TypeError(f"{name} must be a number, got {rate!r}")
-        if not 0 <= rate < 1:
+        if not 0 <= rate <= 1 or (rate == 1 and name != "dropout"):
             raise ValueError(
                 f"{name}={rate!r}: give the probability of dropping, from 0 up to but not 1"
             )

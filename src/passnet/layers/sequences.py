@@ -155,7 +155,7 @@ def read_lengths(lengths: Tensor | list[int], *, batch: int, steps: int) -> Tens
 
 
 def _check_contents(x: Tensor, input_size: int) -> None:
-    if x.shape[0] < 1 or x.shape[1] < 1:
+    if x.shape[0] < 1:
         raise ValueError(f"the input holds {x.shape[0]} steps of {x.shape[1]} sequences: give some")
     if x.is_floating_point():
         if x.shape[-1] != input_size:
@@ -196,8 +196,8 @@ def _repack(output: Tensor, lengths: Tensor | None, like: PackedSequence) -> Pac
 
 
 def _readable(tensor: Tensor) -> bool:
-    """Whether values may be looked at: not while tracing or capturing, which would break off."""
-    if torch.compiler.is_compiling():
+    """Whether there are values that may be looked at: not while tracing or capturing."""
+    if torch.compiler.is_compiling() or tensor.numel() == 0:
         return False
     return tensor.device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
 
