@@ -33,7 +33,7 @@ def take(experiment, updates):
     parts = assemble(experiment, options=Options(), world=CPU)
     carried = parts.training.carried
     for update in range(updates):
-        pieces = parts.pieces(update)
+        pieces = parts.feed.pieces(update)
         carried = [s if b.carries_state else None for b, s in zip(pieces, carried, strict=True)]
         carried = parts.step(pieces, carried)
     return dict(parts.training.network.named_parameters()), parts.training.meters.tensors

@@ -41,6 +41,7 @@ class Addition(Task):
     input_size = 2
     output_size = 1
     takes_symbols = False
+    rows_stand_alone = True
     readout = "last"
     metric = selection = Metric("mse_paper_distribution", lower_is_better=True)
 

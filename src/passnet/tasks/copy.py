@@ -44,6 +44,7 @@ class Copy(Task):
     input_size = 10
     output_size = 10
     takes_symbols = True
+    rows_stand_alone = True
     readout = "steps"
     metric = selection = Metric("cross_entropy_nats", lower_is_better=True)
 

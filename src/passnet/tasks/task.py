@@ -92,6 +92,9 @@ class Task(ABC):
     output_size: int
     takes_symbols: bool
     readout: Readout
+    rows_stand_alone: bool = False
+    """Whether a training batch is so many rows of a set, each by itself: then successive batches
+    are one larger batch cut into pieces."""
     metric: Metric
     selection: Metric
 

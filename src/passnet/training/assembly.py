@@ -9,10 +9,11 @@ from typing import Any
 from passnet.config import CharacterTask, Experiment
 from passnet.layers import count_parameters
 from passnet.tasks import draws
-from passnet.tasks.task import Batch, Task
+from passnet.tasks.task import Task
 from passnet.training.averaging import Average
 from passnet.training.distributed import World
 from passnet.training.errors import RunError
+from passnet.training.feed import Feed
 from passnet.training.graph import CapturedUpdate, why_not_captured
 from passnet.training.model import build_model
 from passnet.training.optimisers import build_optimiser
@@ -55,6 +56,7 @@ class Assembly:
 
     experiment: Experiment
     task: Task
+    feed: Feed
     training: Training
     step: Update | CapturedUpdate
     world: World
@@ -77,10 +79,6 @@ class Assembly:
         """How many epochs are done, None for fresh data."""
         return None if self.per_epoch is None else self.training.progress.update / self.per_epoch
 
-    def pieces(self, update: int) -> list[Batch]:
-        """This process's pieces of the batch of an update."""
-        return pieces_of(self.experiment, self.task, update, world=self.world)
-
 
 def assemble(experiment: Experiment, *, options: Options, world: World) -> Assembly:
     """Build data, network, optimiser and step, everything at its start."""
@@ -92,7 +90,8 @@ def assemble(experiment: Experiment, *, options: Options, world: World) -> Assem
         )
     per_epoch = task.batch_count("train", batch_size=experiment.batch_size)
     total = experiment.updates or (experiment.epochs or 0) * (per_epoch or 0)
-    first = pieces_of(experiment, task, 0, world=world)[0]
+    feed = Feed(experiment, task, world=world)
+    first = feed.pieces(0)[0]
     network = build_model(
         experiment.model,
         task.input_size,
@@ -125,6 +124,7 @@ def assemble(experiment: Experiment, *, options: Options, world: World) -> Assem
     return Assembly(
         experiment=experiment,
         task=task,
+        feed=feed,
         training=training,
         step=CapturedUpdate(update) if refused is None else update,
         world=world,
@@ -134,7 +134,7 @@ def assemble(experiment: Experiment, *, options: Options, world: World) -> Assem
         log_every=max(1, min(100, total // LINES)),
         average_from=0 if experiment.ema is None else int(experiment.ema.start * total),
         scoring_batch=scoring_batch_size(experiment, task),
-        carries=pieces_of(experiment, task, 1, world=world)[0].carries_state,
+        carries=feed.pieces(1)[0].carries_state,
         refused=refused,
         backend=network.backend(first.inputs, first.lengths),
         parameters=count_parameters(network),
@@ -142,22 +142,6 @@ def assemble(experiment: Experiment, *, options: Options, world: World) -> Assem
         data=task.record(),
         cautions=_cautions(experiment, task, shares=world.size * experiment.accumulate),
     )
-
-
-def pieces_of(experiment: Experiment, task: Task, update: int, *, world: World) -> list[Batch]:
-    """What this process computes of the batch of an update, in `accumulate` pieces."""
-    pieces = experiment.accumulate
-    shares = world.size * pieces
-    return [
-        task.batch(
-            "train",
-            update,
-            batch_size=experiment.batch_size,
-            seed=experiment.seed,
-            shard=None if shares == 1 else (world.rank * pieces + piece, shares),
-        )
-        for piece in range(pieces)
-    ]
 
 
 def _cautions(experiment: Experiment, task: Task, *, shares: int) -> list[str]:

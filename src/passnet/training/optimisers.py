@@ -108,7 +108,8 @@ def build_optimiser(
 def set_rate(optimiser: torch.optim.Optimizer, rate: float) -> None:
     """Use `rate` from the next step on, without waiting for the device."""
     for group in optimiser.param_groups:
-        if isinstance(group["lr"], Tensor):
-            group["lr"].fill_(rate)
-        else:
+        if not isinstance(group["lr"], Tensor):
             group["lr"] = rate
+        elif group.get("rate") != rate:
+            group["lr"].fill_(rate)
+            group["rate"] = rate

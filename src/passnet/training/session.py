@@ -130,11 +130,12 @@ class Session:
     def _update(self) -> None:
         parts, training = self.parts, self.parts.training
         progress = training.progress
-        pieces = parts.pieces(progress.update)
-        # The masks of an update depend on its number alone: there is no generator to save.
-        self.world.generator.manual_seed(
-            draws.key("masks", self.experiment.seed, progress.update, self.world.rank)
-        )
+        pieces = parts.feed.pieces(progress.update)
+        if training.network.random:
+            # Masks depend on the update's number alone: there is no generator to save.
+            self.world.generator.manual_seed(
+                draws.key("masks", self.experiment.seed, progress.update, self.world.rank)
+            )
         set_rate(training.optimiser, self._rate(progress.update))
         carried = [
             state if batch.carries_state else None
