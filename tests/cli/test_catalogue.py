@@ -80,7 +80,19 @@ def test_data_lists_and_verifies_what_is_missing(capsys, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "command", ["list", "show", "train", "evaluate", "sample", "data", "report", "bench", "doctor"]
+    "command",
+    [
+        "list",
+        "show",
+        "train",
+        "evaluate",
+        "sample",
+        "data",
+        "report",
+        "reproduce",
+        "bench",
+        "doctor",
+    ],
 )
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as left:

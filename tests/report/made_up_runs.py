@@ -55,10 +55,12 @@ def write_run(
     points: int = 12,
     seconds: float = 600.0,
     device: str = "cuda:0 (made-up GPU)",
+    diverged: int | None = None,
     stopped: str = "updates: all are taken",
 ) -> Path:
     """A run whose validation score goes from `start` to `value`; None is a score that is no
-    number. An unfinished one breaks off in the middle of a line."""
+    number. An unfinished one breaks off in the middle of a line, and one that `diverged` at an
+    update has a result without scores."""
     kind = experiment.task.kind
     folder.mkdir(parents=True)
     total = experiment.updates or 500 * (experiment.epochs or 1)
@@ -84,6 +86,8 @@ def write_run(
     taken = points if finished else points // 2
     for k in range(1, taken + 1):
         update = total * k // points
+        if diverged is not None and update >= diverged:
+            break
         share = k / points
         if end > 0 and begin > 0 and begin / end > 20:
             level = begin ** (1 - share) * end**share
@@ -98,7 +102,11 @@ def write_run(
         (folder / "metrics.jsonl").write_text(text + '{"kind": "valid", "upd')
         return folder
     test = scores_of(kind, end) if value is not None else {}
-    text += json.dumps({"kind": "test", "update": total, "epoch": None, **test}) + "\n"
+    if diverged is not None:
+        test, total = {}, diverged
+        stopped = f"diverged: the gradient of update {diverged} is not finite"
+    else:
+        text += json.dumps({"kind": "test", "update": total, "epoch": None, **test}) + "\n"
     (folder / "metrics.jsonl").write_text(text)
     paper = experiment.paper
     metric = experiment.selection.metric if paper is None else paper.metric
@@ -116,7 +124,7 @@ def write_run(
         "commit": "0123456789abcdef",
         "protocol": experiment.protocol,
         "task": kind,
-        "selected_update": total,
+        "selected_update": total if diverged is None else None,
         "stopped": stopped,
         "recovered": 0,
         "test": test,

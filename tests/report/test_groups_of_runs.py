@@ -9,6 +9,7 @@ import pytest
 from made_up_runs import experiment_of, write_run
 
 from passnet.config import LowRankPlusDiagonal
+from passnet.report.describe import mean_seconds, standing, updates_text
 from passnet.report.groups import first_below, group_runs
 from passnet.report.paper import compare
 from passnet.report.read import find_runs
@@ -75,6 +76,42 @@ def test_failed_seeds_are_counted(tmp_path):
     verdict = compare(group)
     assert (verdict.word, verdict.text) == ("partly reached", "by 1 of 4 seeds")
     assert not verdict.good
+
+
+def test_a_diverged_seed_has_failed_and_is_not_unfinished(tmp_path):
+    for seed, value in enumerate([0.930, 0.940]):
+        write_run(tmp_path / str(seed), experiment_of(LRD, seed=seed), value=value, seconds=600)
+    broken = experiment_of(LRD, seed=2)
+    write_run(tmp_path / "2", broken, value=0.9, diverged=40_000, seconds=30)
+    (group,) = groups_below(tmp_path)
+    assert [run.experiment.seed for run in group.failed] == [2]
+    assert not group.unfinished and len(group.finished) == 3
+    assert group.summary().count == 2
+    assert group.summary("accuracy", split="validation").count == 2
+    verdict = compare(group)
+    assert (verdict.word, verdict.good) == ("partly reached", False)
+    assert verdict.text == "+0.00 points, 1 of 3 seeds failed"
+    # What it took is said of the runs that got there.
+    assert updates_text(group) == "325\u202f500" and mean_seconds(group) == 600
+
+
+def test_seeds_that_all_diverged(tmp_path):
+    for seed, update in enumerate((70, 2000)):
+        run = experiment_of(LRD, seed=seed)
+        write_run(tmp_path / str(seed), run, value=0.9, diverged=update)
+    (group,) = groups_below(tmp_path)
+    said = "diverged at update 70; diverged at update 2\u202f000"
+    assert group.summary() is None and standing(group) == said
+    assert compare(group).word == "worse"
+    assert updates_text(group) == "70\u20132\u202f000"
+
+
+def test_a_seed_that_diverged_misses_a_bound(tmp_path):
+    write_run(tmp_path / "0", experiment_of(COPY), value=1e-4)
+    write_run(tmp_path / "1", experiment_of(COPY, seed=1), value=1e-4, diverged=900)
+    (group,) = groups_below(tmp_path)
+    verdict = compare(group)
+    assert (verdict.word, verdict.text) == ("partly reached", "by 1 of 2 seeds")
 
 
 def test_the_update_at_which_a_bound_is_met(tmp_path):

@@ -151,6 +151,21 @@ def test_a_perfect_score_does_not_break_a_chart(tmp_path):
     assert "chart-f2-fixed" in render_page([tmp_path])
 
 
+def test_seeds_that_diverged_have_failed(tmp_path):
+    some, all_of_them = "psmnist/lrd-gru-128-24", "copy-500/lrd-gru-128-50-wn"
+    write_run(tmp_path / "a", experiment_of(some), value=0.95, start=0.1)
+    write_run(tmp_path / "b", experiment_of(some, seed=1), value=0.95, diverged=40_000)
+    write_run(tmp_path / "c", experiment_of(all_of_them), value=0.1, diverged=70)
+    shown = Text(render_page([tmp_path]))
+    row = shown.rows[some]
+    assert "95.00 %" in row and "2, 1 failed" in row
+    assert "partly reached" in row and "1 of 2 seeds failed" in row
+    row = shown.rows[all_of_them]
+    assert "diverged at update 70" in row and "1, 1 failed" in row
+    assert "unfinished" not in shown.text
+    assert "diverged: the gradient of update 70 is not finite" in shown.text
+
+
 def test_it_works_with_no_runs_at_all(tmp_path):
     shown = Text(render_page([tmp_path]))
     assert set(PAPER) <= set(shown.rows)

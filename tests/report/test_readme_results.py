@@ -6,7 +6,13 @@ import pytest
 from made_up_runs import experiment_of, write_run
 
 from passnet.experiments import get, names
-from passnet.report import ReportError, readme_disagreement, readme_results, update_readme
+from passnet.report import (
+    ReportError,
+    has_marks,
+    readme_disagreement,
+    readme_results,
+    update_readme,
+)
 
 README = "# made up\n\n<!-- results -->\n<!-- /results -->\n\nThe end.\n"
 
@@ -37,6 +43,13 @@ def test_writing_makes_them_agree_and_leaves_the_rest(readme, results):
     assert text.endswith("<!-- /results -->\n\nThe end.\n")
 
 
+def test_marks(readme, tmp_path):
+    assert has_marks(readme)
+    assert not has_marks(tmp_path / "none.md") and not has_marks(tmp_path)
+    readme.write_text("# made up")
+    assert not has_marks(readme)
+
+
 def test_a_new_run_and_an_edited_number_are_noticed(readme, tmp_path):
     runs = tmp_path / "runs"
     write_run(runs / "a", experiment_of("psmnist/gru-128"), value=0.93)
@@ -47,6 +60,17 @@ def test_a_new_run_and_an_edited_number_are_noticed(readme, tmp_path):
     readme.write_text(agreed)
     write_run(runs / "b", experiment_of("psmnist/gru-128", seed=1), value=0.92)
     assert "disagrees" in (readme_disagreement(readme, [runs]) or "")
+
+
+def test_seeds_that_diverged_are_counted(tmp_path):
+    runs = tmp_path / "runs"
+    write_run(runs / "a", experiment_of("psmnist/gru-128"), value=0.93)
+    write_run(runs / "b", experiment_of("psmnist/gru-128", seed=1), value=0.93, diverged=70)
+    write_run(runs / "c", experiment_of("psmnist/lr-gru-128-24"), value=0.93, diverged=70)
+    rows = {line.split("`")[1]: line for line in readme_results([runs]).splitlines() if "`" in line}
+    some, none = rows["psmnist/gru-128"], rows["psmnist/lr-gru-128-24"]
+    assert "| 93.00 % | 2, 1 failed |" in some and "1 of 2 seeds failed" in some
+    assert "| *diverged at update 70* | 1, 1 failed | 70 | worse" in none
 
 
 @pytest.mark.parametrize("text", ["none", "<!-- results -->", "<!-- /results --><!-- results -->"])

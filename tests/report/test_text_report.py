@@ -43,6 +43,21 @@ def test_remarks(results):
     assert "char-lm/gru-1000/seed-0: unfinished at update 500000 of 1000000" in report
 
 
+def test_a_seed_that_diverged(tmp_path):
+    run = experiment_of("psmnist/gru-128")
+    write_run(tmp_path / "a", run, value=0.93, start=0.1)
+    write_run(tmp_path / "b", experiment_of(run.name, seed=1), value=0.9, diverged=200_000)
+    report = text_report([tmp_path])
+    assert "2, 1 failed (seed 0 1)" in row_of(report, run.name)
+    assert "b: failed, diverged at update 200\u202f000" in report
+    assert "unfinished" not in report and "a: failed" not in report
+    (record,) = json.loads(text_report([tmp_path], json=True))
+    assert (record["seeds_finished"], record["seeds_failed"]) == (2, 1)
+    broken = record["runs"][1]
+    assert broken["finished"] and broken["value"] is None and broken["updates"] == 200_000
+    assert broken["stopped"].startswith("diverged: ") and broken["curve"]["points"]
+
+
 def test_curves_share_a_plot_by_task(results):
     report = text_report([results])
     assert report.count("validation accuracy (fraction)") == 3

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from tiny_runs import ADDITION, COPY, DIGITS, HIGHWAY, SENTENCES, STREAM, TINY
 
 from passnet.config import Adam, ClipNorm, Constant, LowRankPlusDiagonal, Model, RmsProp
 from passnet.tasks.task import Batch
-from passnet.training import Diverged, Warned, load_run, train
+from passnet.training import Diverged, Result, Warned, load_run, train, train_together
 from passnet.training.assembly import Options, assemble
 from passnet.training.distributed import World
 from passnet.training.graph import signature, why_not_captured
@@ -94,7 +94,6 @@ DIVERGING = replace(ADDITION, optimiser=RmsProp(1e30), clipping=None, updates=12
 def test_a_broken_gradient_stops_with_a_sentence(tmp_path):
     with pytest.raises(Diverged, match=r"gradient of update \d+ is not finite.*nan_policy"):
         train(DIVERGING, tmp_path, device="cpu", checkpoint_every=1)
-    assert not (tmp_path / "result.json").exists()
     # What is saved is from before: nothing in it is broken.
     newest = sorted((tmp_path / "checkpoints").glob("*.json"))
     if newest:
@@ -102,6 +101,41 @@ def test_a_broken_gradient_stops_with_a_sentence(tmp_path):
 
         tensors = load_checkpoint(newest[-1]).tensors
         assert all(t.isfinite().all() for n, t in tensors.items() if n.startswith("meter"))
+
+
+def test_a_run_that_diverged_is_complete_without_a_value(tmp_path):
+    with pytest.raises(Diverged) as first:
+        train(DIVERGING, tmp_path, device="cpu")
+    record = json.loads((tmp_path / "result.json").read_text())
+    assert set(record) == {field.name for field in fields(Result)}
+    assert record["value"] is record["selected_update"] is record["weights_sha256"] is None
+    assert record["test"] == record["validation"] == {}
+    assert record["updates"] == first.value.update >= 1
+    assert (
+        record["stopped"] == f"diverged: the gradient of update {record['updates']} is not finite"
+    )
+    assert record["chance"] and record["seconds"] > 0
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(Diverged) as again:
+        train(DIVERGING, tmp_path, device="cpu")
+    assert str(again.value) == str(first.value)
+    assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+
+
+def test_the_parameters_before_it_diverged_can_still_be_read(tmp_path, monkeypatch):
+    broken_at(monkeypatch, {3})
+    experiment = replace(COPY, nan_policy="stop")
+    with pytest.raises(Diverged, match="update 3 "):
+        train(experiment, tmp_path, device="cpu", checkpoint_every=2)
+    weights = load_run(tmp_path).folder.weights()
+    assert weights and all(tensor.isfinite().all() for tensor in weights.values())
+
+
+def test_a_seed_that_diverges_leaves_the_others_alone(tmp_path):
+    folders = [tmp_path / "a", tmp_path / "b"]
+    found = train_together([DIVERGING, ADDITION], folders, device="cpu")
+    assert isinstance(found[0], Diverged) and found[1].value is not None
+    assert load_run(folders[0]).result.diverged and not load_run(folders[1]).result.diverged
 
 
 def broken_at(monkeypatch, numbers):

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 
 from passnet import __version__
-from passnet.cli import bench, data, doctor, listing, report, runs, show, training
+from passnet.cli import bench, data, doctor, listing, report, reproduce, runs, show, training
 from passnet.cli.errors import explained
 
-_COMMANDS = (listing, show, training, runs, data, report, bench, doctor)
+_COMMANDS = (listing, show, training, runs, data, report, reproduce, bench, doctor)
 
 _DESCRIPTION = """\
 Low-rank passthrough networks: every experiment of the paper is one command away.
@@ -21,6 +21,7 @@ Low-rank passthrough networks: every experiment of the paper is one command away
   passnet train quick/copy                       train it, watch it, resume it by the same command
   passnet train char-lm/lrd-gru-1000-64 --text my.txt    the same model on your own text
   passnet sample runs/quick/character-stream/seed-0 --prompt "Memory "
+  passnet reproduce table1 --dry-run             what a table of the paper still needs
 """
 
 

@@ -13,7 +13,7 @@ from passnet.cli.errors import INTERRUPTED
 
 
 @contextmanager
-def leaving_at_once() -> Iterator[None]:
+def leaving_at_once(words: str = "nothing was running") -> Iterator[None]:
     """SIGINT and SIGTERM end the process with a sentence, until a run takes them over.
 
     While libraries load, an exception raised by a signal may be swallowed or break an import
@@ -22,15 +22,15 @@ def leaving_at_once() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _leave) for number in (signal.SIGINT, signal.SIGTERM)}
+
+    def leave(number: int, frame: object) -> None:
+        name = signal.Signals(number).name
+        print(f"passnet: stopped by {name}; {words}", file=sys.stderr, flush=True)
+        os._exit(INTERRUPTED)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _leave(number: int, frame: object) -> None:
-    name = signal.Signals(number).name
-    print(f"passnet: stopped by {name}; nothing was running", file=sys.stderr, flush=True)
-    os._exit(INTERRUPTED)

@@ -2,11 +2,14 @@
 
 from passnet.report.errors import ReportError
 from passnet.report.page import write_page
-from passnet.report.readme import readme_disagreement, readme_results, update_readme
+from passnet.report.publish import publish_run
+from passnet.report.readme import has_marks, readme_disagreement, readme_results, update_readme
 from passnet.report.text import text_report
 
 __all__ = [
     "ReportError",
+    "has_marks",
+    "publish_run",
     "readme_disagreement",
     "readme_results",
     "text_report",

@@ -131,7 +131,7 @@ def _test(case: Case) -> Cell:
         return Cell(standing(group), "absent")
     found = group.summary()
     if found is None:
-        return Cell("not a number", "bad")
+        return Cell(standing(group), "bad")
     low, high = (numbers.score(group.metric, value) for value in (found.least, found.most))
     hint = f"{group.metric}, from {low} to {high}" if found.count > 1 else group.metric
     return _scored(group.metric, found, kind="number ours", hint=hint)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from passnet.report import numbers
 from passnet.report.groups import Group, summarise
+from passnet.report.read import Outcome
 
 
 def seeds_text(group: Group) -> str:
@@ -17,8 +18,9 @@ def seeds_text(group: Group) -> str:
 
 
 def updates_text(group: Group) -> str:
-    """Updates of the finished runs, as a range where they differ."""
-    taken = summarise(run.outcome.updates for run in group.finished if run.outcome)
+    """Updates of the runs with a score, or of all finished ones, as a range where they differ."""
+    runs = group.scored or group.finished
+    taken = summarise(run.outcome.updates for run in runs if run.outcome)
     if taken is None:
         return numbers.ABSENT
     if taken.least == taken.most:
@@ -27,8 +29,9 @@ def updates_text(group: Group) -> str:
 
 
 def mean_seconds(group: Group) -> float | None:
-    """Mean wall time of a finished run."""
-    taken = summarise(run.outcome.seconds for run in group.finished if run.outcome)
+    """Mean wall time of a run with a score, or of any finished one where none has."""
+    runs = group.scored or group.finished
+    taken = summarise(run.outcome.seconds for run in runs if run.outcome)
     return None if taken is None else taken.mean
 
 
@@ -38,10 +41,20 @@ def places_text(group: Group) -> str:
     return "; ".join(sorted(pairs)) or numbers.ABSENT
 
 
+def no_score(outcome: Outcome) -> str:
+    """Why a finished run has no score."""
+    if outcome.stopped.startswith("diverged"):
+        return f"diverged at update {numbers.whole(outcome.updates)}"
+    return "not a number"
+
+
 def standing(group: Group | None) -> str:
-    """What to say where there is no result: not run, or how far it is."""
+    """What to say where there is no score: not run, how far it is, or why there is none."""
     if group is None:
         return "not run yet"
+    if group.finished:
+        reasons = [no_score(run.outcome) for run in group.finished if run.outcome]
+        return "; ".join(dict.fromkeys(reasons))
     reached = max((run.reached for run in group.unfinished), default=0)
     total = group.experiment.updates
     bound = "" if total is None else f" of {numbers.whole(total)}"

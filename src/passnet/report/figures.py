@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from passnet.experiments import names
 from passnet.report.charts import Mark, curves_chart
 from passnet.report.curves import author_curves, group_curves
 from passnet.report.groups import Group
@@ -96,6 +97,12 @@ _HIGHWAY = (
 def figure_two(groups: Sequence[Group]) -> list[Figure]:
     """The six panels of the paper's figure 2."""
     return [_panel(panel, groups) for panel in _FIGURE_2]
+
+
+def figure_two_presets() -> tuple[str, ...]:
+    """The presets whose curves are in figure 2."""
+    prefixes = tuple(prefix for panel in _FIGURE_2 for prefix in panel.presets)
+    return tuple(name for name in names() if name.startswith(prefixes))
 
 
 def highway_figures(groups: Sequence[Group]) -> list[Figure]:

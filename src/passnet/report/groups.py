@@ -58,13 +58,18 @@ class Group:
         return tuple(run for run in self.runs if run.outcome is not None)
 
     @property
+    def scored(self) -> tuple[Run, ...]:
+        """Finished runs whose score is a number: those that did not diverge, as a rule."""
+        return tuple(run for run in self.finished if run.outcome and run.outcome.value is not None)
+
+    @property
     def unfinished(self) -> tuple[Run, ...]:
         """Runs that are still going on, or were left."""
         return tuple(run for run in self.runs if run.outcome is None)
 
     @property
     def failed(self) -> tuple[Run, ...]:
-        """Finished runs whose score is not a number or misses a bound the paper states."""
+        """Finished runs that diverged, whose score is no number, or that miss the paper's bound."""
         return tuple(run for run in self.finished if _failed(run))
 
     @property

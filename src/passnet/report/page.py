@@ -13,7 +13,14 @@ from passnet import __version__
 from passnet.experiments import DISCREPANCIES
 from passnet.report import budget, charts, figures, numbers
 from passnet.report.curves import author_source
-from passnet.report.describe import mean_seconds, places_text, seeds_text, standing, updates_text
+from passnet.report.describe import (
+    mean_seconds,
+    no_score,
+    places_text,
+    seeds_text,
+    standing,
+    updates_text,
+)
 from passnet.report.groups import Group, group_runs
 from passnet.report.paper import BEYOND, TABLES, compare, paper_score
 from passnet.report.published import published
@@ -123,7 +130,7 @@ def _other(group: Group) -> dict[str, str]:
     return {
         "label": group.label,
         "metric": group.metric.replace("_", " "),
-        "ours": result if group.finished else standing(group),
+        "ours": result if group.scored else standing(group),
         "paper": paper_score(group.experiment),
         "chance": numbers.score(group.metric, group.chance()),
         "seeds": seeds_text(group),
@@ -148,7 +155,9 @@ def _run_line(run: Run, group: Group) -> dict[str, str]:
         rest = dict.fromkeys(("selected", "recovered", "time", "device"), numbers.ABSENT)
         return line | {"value": words, "stopped": numbers.ABSENT} | rest
     return line | {
-        "value": numbers.score(outcome.metric, outcome.value),
+        "value": no_score(outcome)
+        if outcome.value is None
+        else numbers.score(outcome.metric, outcome.value),
         "selected": numbers.whole(outcome.selected_update),
         "stopped": outcome.stopped or numbers.ABSENT,
         "recovered": str(outcome.recovered),

@@ -8,6 +8,7 @@ from typing import Literal
 from passnet.config import Experiment, Model
 from passnet.experiments import names
 from passnet.report import numbers
+from passnet.report.describe import standing
 from passnet.report.groups import Group, better
 
 Word = Literal["better", "matches", "worse", "reached", "partly reached", "not reached"]
@@ -115,7 +116,7 @@ def compare(group: Group | None) -> Verdict | None:
     """How finished runs compare with the paper's number; None where either is missing.
 
     Two numbers match when they differ by no more than the spread of the seeds or the rounding of
-    the printed one.
+    the printed one. Where some seeds failed, a number that matches is reached by the others only.
     """
     paper = None if group is None else group.experiment.paper
     if group is None or paper is None or paper.value is None or not group.finished:
@@ -126,13 +127,17 @@ def compare(group: Group | None) -> Verdict | None:
         return Verdict(word, f"by {solved} of {all_runs} seed{'s' if all_runs > 1 else ''}")
     found = group.summary()
     if found is None:
-        return Verdict("worse", "not a number")
+        return Verdict("worse", standing(group))
     gain = found.mean - paper.value
     if better(paper.metric) == "min":
         gain = -gain
     slack = max(found.spread or 0.0, _rounding(paper.metric, _digits(group.experiment)))
     word = "better" if gain > slack else "worse" if gain < -slack else "matches"
-    return Verdict(word, _difference(paper.metric, found.mean - paper.value))
+    text = _difference(paper.metric, found.mean - paper.value)
+    if group.failed:
+        word = "worse" if word == "worse" else "partly reached"
+        text = f"{text}, {len(group.failed)} of {len(group.finished)} seeds failed"
+    return Verdict(word, text)
 
 
 def paper_score(experiment: Experiment) -> str:

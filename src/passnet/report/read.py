@@ -29,7 +29,8 @@ class Point:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The content of `result.json`; `value` is None where the test score was not a number."""
+    """The content of `result.json`; `value` is None where the run diverged, which `stopped` says,
+    or the test score was not a number."""
 
     metric: str
     value: float | None

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
-from passnet.config import experiment_parameter_counts
-from passnet.experiments import get
-from passnet.report import numbers
-from passnet.report.describe import seeds_text, standing, updates_text
 from passnet.report.errors import ReportError
 from passnet.report.groups import Group, group_runs
-from passnet.report.paper import BEYOND, TABLES, Table, compare, paper_score
+from passnet.report.lines import HEADER, write_line
+from passnet.report.paper import BEYOND, TABLES, Table
 from passnet.report.read import Folder, find_runs
 from passnet.report.write import write_whole
 
@@ -29,6 +27,12 @@ def readme_results(folders: Iterable[Folder]) -> str:
         "or the rounding of the printed number."
     )
     return "\n\n".join(parts)
+
+
+def has_marks(readme: str | os.PathLike[str]) -> bool:
+    """Whether a file is there that asks for the results."""
+    path = Path(readme)
+    return path.is_file() and BEGIN in path.read_text(encoding="utf-8", errors="replace")
 
 
 def update_readme(readme: str | os.PathLike[str], folders: Iterable[Folder]) -> bool:
@@ -76,33 +80,11 @@ def _parted(readme: str | os.PathLike[str]) -> tuple[str, str, str, str]:
 
 def _section(table: Table, groups: Sequence[Group]) -> str:
     by_name = {group.name: group for group in groups if group.is_preset}
-    lines = [
-        f"**{table.title}**",
-        "",
-        "| preset | parameters | metric | paper | passnet | seeds | updates | beside the paper |",
-        "|---|--:|---|--:|--:|--:|--:|---|",
-    ]
-    lines += [f"| {' | '.join(_cells(name, by_name.get(name)))} |" for name in table.presets]
+    header, rule = f"| {' | '.join(HEADER)} |", "|---|--:|---|--:|--:|--:|--:|---|"
+    lines = [f"**{table.title}**", "", header, rule]
+    for name in table.presets:
+        line = write_line(name, by_name.get(name))
+        ours = line.ours if line.scored else f"*{line.ours}*"
+        cells = replace(line, preset=f"`{name}`", ours=ours).cells
+        lines.append(f"| {' | '.join(cells)} |")
     return "\n".join(lines)
-
-
-def _cells(name: str, group: Group | None) -> list[str]:
-    experiment = get(name)
-    paper = experiment.paper
-    metric = experiment.selection.metric if paper is None else paper.metric
-    start = [
-        f"`{name}`",
-        numbers.count(experiment_parameter_counts(experiment).model),
-        metric.replace("_", " "),
-        paper_score(experiment),
-    ]
-    if group is None or not group.finished:
-        return [*start, f"*{standing(group)}*", "", "", ""]
-    verdict = compare(group)
-    return [
-        *start,
-        numbers.summary(metric, group.summary()),
-        seeds_text(group),
-        updates_text(group),
-        "" if verdict is None else f"{verdict.word}, {verdict.text}",
-    ]

@@ -9,7 +9,7 @@ from typing import Any
 from passnet.config import METRICS
 from passnet.report import numbers
 from passnet.report.curves import group_curves
-from passnet.report.describe import seeds_text, updates_text
+from passnet.report.describe import mean_seconds, no_score, seeds_text, updates_text
 from passnet.report.errors import ReportError
 from passnet.report.groups import Group, group_runs
 from passnet.report.paper import compare, paper_score
@@ -47,7 +47,7 @@ def _row(group: Group) -> tuple[str, ...]:
     parameters = {outcome.parameters for outcome in outcomes} or {
         run.facts.get("parameters") for run in group.runs
     }
-    seconds = [outcome.seconds for outcome in outcomes]
+    seconds = mean_seconds(group)
     return (
         group.label,
         f"{seeds_text(group)} ({_seed_list(group.runs)})",
@@ -57,7 +57,7 @@ def _row(group: Group) -> tuple[str, ...]:
         numbers.score(group.metric, group.chance()),
         "/".join(numbers.ABSENT if n is None else str(n) for n in sorted(parameters, key=str)),
         updates_text(group),
-        f"{sum(seconds) / len(seconds):.0f}" if seconds else numbers.ABSENT,
+        numbers.ABSENT if seconds is None else f"{seconds:.0f}",
         ", ".join(sorted({outcome.device for outcome in outcomes})) or numbers.ABSENT,
         ", ".join(sorted({outcome.backend for outcome in outcomes})) or numbers.ABSENT,
     )
@@ -82,6 +82,9 @@ def _remarks(groups: Sequence[Group]) -> list[str]:
         verdict = compare(group)
         if verdict is not None:
             lines.append(f"{group.label}, beside the paper: {verdict.word}, {verdict.text}")
+        for run in group.failed:
+            if run.outcome is not None and run.outcome.value is None:
+                lines.append(f"{run.place}: failed, {no_score(run.outcome)}")
         for run in group.unfinished:
             total = run.experiment.updates
             bound = "" if total is None else f" of {total}"

@@ -16,7 +16,15 @@ class CheckpointError(RunError):
 
 @final
 class Diverged(RunError):
-    """The gradient is no longer finite and the experiment's policy is to stop."""
+    """The gradient of `update` is not finite and the experiment's policy is to stop."""
+
+    def __init__(self, update: int) -> None:
+        super().__init__(
+            f"the gradient of update {update} is not finite, and nan_policy is 'stop': lower "
+            "optimiser.learning_rate, clip the gradient, or set nan_policy to a number such as "
+            "0.1, and train in another folder"
+        )
+        self.update = update
 
 
 @final

@@ -1,4 +1,4 @@
-"""When and what a run saves, and how it comes back from it."""
+"""When and what a run saves, how it comes back from it, and its result."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from passnet.config import identity
 from passnet.training.assembly import Assembly, Options
 from passnet.training.checkpoint import Checkpoint, load_newest, save_checkpoint
 from passnet.training.events import Saved
-from passnet.training.machine import commit, machine, versions
+from passnet.training.files import plain
+from passnet.training.machine import commit, device_name, machine, versions
 from passnet.training.metrics import MetricsFile
 from passnet.training.recorder import Recorder
+from passnet.training.result import Result
 from passnet.training.run import RunFolder
 from passnet.training.state import packed, restored_
 from passnet.training.tensorboard import open_board
@@ -23,7 +25,7 @@ AGREED_EVERY = 16
 
 @final
 class Keeper:
-    """The checkpoints of a run in its folder."""
+    """The checkpoints and the result of a run in its folder."""
 
     def __init__(
         self, folder: RunFolder, *, parts: Assembly, options: Options, recorder: Recorder
@@ -102,6 +104,47 @@ class Keeper:
             )
         self.saved_update, self._saved_at = training.progress.update, time.monotonic()
         self.recorder.tell(Saved(self.recorder.run, self.saved_update))
+
+    def complete(
+        self,
+        *,
+        updates: int,
+        stopped: str,
+        selected: int | None = None,
+        test: dict[str, float] | None = None,
+        validation: dict[str, float | None] | None = None,
+        weights_sha256: str | None = None,
+    ) -> Result:
+        """The result, which the first process writes; without test scores its value is None."""
+        experiment, metric = self.parts.experiment, self.recorder.metric
+        paper = experiment.paper
+        result = Result(
+            preset=experiment.name,
+            seed=experiment.seed,
+            metric=metric,
+            value=None if test is None else plain(test[metric]),
+            paper_value=None if paper is None else paper.value,
+            paper_relation=None if paper is None else paper.relation,
+            updates=updates,
+            parameters=self.parts.parameters,
+            seconds=self.seconds,
+            device=device_name(self.parts.world.device),
+            backend=self.parts.backend,
+            commit=commit(),
+            protocol=experiment.protocol,
+            task=experiment.task.kind,
+            selected_update=selected,
+            stopped=stopped,
+            recovered=self.parts.training.progress.recovered,
+            test=plain(test or {}),
+            validation=validation or {},
+            chance=plain(self.parts.chance),
+            weights_sha256=weights_sha256,
+        )
+        if self.parts.world.first:
+            self.recorder.settle()
+            self.folder.finish(result)
+        return result
 
     def _facts(self) -> dict[str, Any]:
         return {

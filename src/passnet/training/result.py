@@ -5,10 +5,14 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+DIVERGED = "diverged"
+
 
 @dataclass(frozen=True)
 class Result:
     """What `result.json` holds; `value` is the test score, None where it is not a number.
+
+    A run that diverged was not tested: it has no value, and `updates` is where it broke.
 
     selected_update: the update whose parameters were tested.
     stopped: why the run ended.
@@ -30,13 +34,18 @@ class Result:
     commit: str | None
     protocol: str
     task: str
-    selected_update: int
+    selected_update: int | None
     stopped: str
     recovered: int = 0
     test: dict[str, float | None] = field(default_factory=dict)
     validation: dict[str, float | None] = field(default_factory=dict)
     chance: dict[str, float | None] = field(default_factory=dict)
     weights_sha256: str | None = None
+
+    @property
+    def diverged(self) -> bool:
+        """Whether the run ended at a gradient that is not finite."""
+        return self.stopped.startswith(DIVERGED)
 
     def record(self) -> dict[str, Any]:
         """As JSON values."""

@@ -34,7 +34,8 @@ class RunFolder:
     """The files of a run.
 
     `experiment.json` is written once, `metrics.jsonl` grows, `checkpoints/` holds the newest
-    states, `weights.safetensors` and, last of all, `result.json` appear when the run is complete.
+    states, `weights.safetensors` and, last of all, `result.json` appear when the run is complete;
+    one that diverged has no weights.
     """
 
     path: Path
@@ -167,9 +168,9 @@ class RunFolder:
         return hashlib.sha256(content).hexdigest()
 
     def weights(self) -> dict[str, Tensor]:
-        """The selected parameters; before the end of the run, the best of its newest checkpoint."""
+        """The selected parameters; of a run without an end, the best of its newest checkpoint."""
         result = self.result()
-        if result is None:
+        if result is None or result.diverged:
             saved = load_newest(self.checkpoints, warn=lambda text: None)
             if saved is None:
                 raise RunError(f"{self.path} has no weights yet: train it first")

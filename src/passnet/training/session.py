@@ -14,13 +14,12 @@ from passnet.training.assembly import Assembly, Options, assemble
 from passnet.training.distributed import World
 from passnet.training.errors import Diverged, Interrupted, RunError
 from passnet.training.events import Finished, Listener, Started
-from passnet.training.files import plain
 from passnet.training.keeper import Keeper
-from passnet.training.machine import commit, device_name
+from passnet.training.machine import device_name
 from passnet.training.optimisers import set_rate
 from passnet.training.progress import judge, keeps_best
 from passnet.training.recorder import Recorder
-from passnet.training.result import Result
+from passnet.training.result import DIVERGED, Result
 from passnet.training.run import RunFolder
 from passnet.training.schedules import rate_factor
 from passnet.training.scoring import put_, score, tensors_of, using
@@ -64,11 +63,16 @@ class Session:
         """The whole run, pausing after each update."""
         with self.folder.guarded() if self.world.first else contextlib.nullcontext():
             result = self._complete_already()
+            if result is not None and result.diverged:
+                raise Diverged(result.updates)
             if result is None:
                 try:
                     self._begin()
                     yield from self._loop()
                     result = self._finish()
+                except Diverged as error:
+                    self._give_up(error)
+                    raise
                 finally:
                     self.recorder.close()
         self.result = result
@@ -165,11 +169,7 @@ class Session:
             return
         first = int(self.parts.training.meters.tensors["first_broken"].item())
         if first:
-            raise Diverged(
-                f"the gradient of update {first} is not finite, and nan_policy is 'stop': lower "
-                "optimiser.learning_rate, clip the gradient, or set nan_policy to a number such as "
-                f"0.1; update {self.keeper.saved_update} is the last one saved"
-            )
+            raise Diverged(first)
 
     def _log(self) -> None:
         training, progress = self.parts.training, self.parts.training.progress
@@ -267,32 +267,19 @@ class Session:
         except _Asked:
             raise self._interrupted() from None
         self.recorder.write_scores(self.parts, test, split="test", update=selected)
-        self.recorder.settle()
         weights = tensors_of(training.network)
-        paper = experiment.paper
-        result = Result(
-            preset=experiment.name,
-            seed=experiment.seed,
-            metric=self.metric,
-            value=plain(test[self.metric]),
-            paper_value=None if paper is None else paper.value,
-            paper_relation=None if paper is None else paper.relation,
+        return self.keeper.complete(
             updates=progress.update,
-            parameters=self.parts.parameters,
-            seconds=self.keeper.seconds,
-            device=device_name(self.world.device),
-            backend=self.parts.backend,
-            commit=commit(),
-            protocol=experiment.protocol,
-            task=experiment.task.kind,
-            selected_update=selected,
             stopped=progress.stopped or "",
-            recovered=progress.recovered,
-            test=plain(test),
+            selected=selected,
+            test=test,
             validation=progress.best_scores if best else progress.last_scores,
-            chance=plain(self.parts.chance),
             weights_sha256=self.folder.write_weights(weights) if self.world.first else None,
         )
-        if self.world.first:
-            self.folder.finish(result)
-        return result
+
+    def _give_up(self, error: Diverged) -> None:
+        """A run that diverged is complete too: repeating it would end at the same update."""
+        self.keeper.complete(
+            updates=error.update,
+            stopped=f"{DIVERGED}: the gradient of update {error.update} is not finite",
+        )

@@ -1,0 +1,187 @@
+"""`passnet reproduce`: what a table or figure of the paper still needs is run and reported."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from passnet.cli.data import add_data_dir
+from passnet.cli.errors import INTERRUPTED
+from passnet.cli.plans import plan_record, plan_text
+from passnet.cli.signals import leaving_at_once
+from passnet.cli.tables import print_json, table
+from passnet.cli.training import parse_seeds
+from passnet.config import ConfigurationError
+
+if TYPE_CHECKING:
+    from passnet.report.plan import Places, Step
+    from passnet.report.targets import Target
+
+_EPILOG = """\
+NAME is one of
+
+  table1     sequential permuted MNIST            figure2   the curves of copy, addition and table1
+  table2     characters of Penn Treebank          paper     all tables and figures of the paper
+  copy       the memory task in its three forms   beyond    our recipes at the paper's budgets
+  addition   the addition task                    all       the paper and beyond
+  highway    Highway networks, appendix A.1
+
+or a preset or a group of presets that `passnet list` shows, such as copy-500.
+
+Results that are there are not run again. The others train in --runs, with their checkpoints, all
+seeds of a preset side by side on a GPU and one after another on a CPU; each that ends is copied to
+--results without weights, and the page is made anew, as is the table in a README.md beside the
+results that has the marks for it. A seed that diverges is a result too: it counts as failed.
+Stop it at any time: the same command goes on where it was.
+
+  passnet reproduce table1 --dry-run
+  passnet reproduce addition --seeds 1
+  passnet reproduce copy-500 --seeds 0..4 --device cuda:1
+  passnet reproduce all --quiet
+
+Exit status: 0 all is there, 1 a run could not go on, 2 a wrong argument or missing data, 130
+stopped by a signal.
+"""
+
+
+def add(commands) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "reproduce",
+        help="run what a table or figure of the paper still needs, and rebuild the page",
+        description="Find which runs of a table or figure of the paper have no result yet, train "
+        "them as the paper did, and rebuild the page that compares all results with the paper.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("name", metavar="NAME", help="a table or figure, as listed below")
+    parser.add_argument(
+        "--seeds", default="3", metavar="3", help="how many of each row (3), or which: 0..4 or 1,5"
+    )
+    parser.add_argument("--device", help="cpu, cuda, cuda:1 …; default a GPU where there is one")
+    add_data_dir(parser)
+    folders = (
+        ("--results", "results", "where results are, and new ones are put (results)"),
+        ("--runs", "runs", "where runs train and keep their checkpoints (runs)"),
+    )
+    for option, default, words in folders:
+        parser.add_argument(option, type=Path, default=Path(default), metavar="FOLDER", help=words)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("report.html"),
+        metavar="FILE.html",
+        help="the page (report.html)",
+    )
+    parser.add_argument(
+        "--benchmarks",
+        type=Path,
+        metavar="FOLDER",
+        help="speed results for the page (benchmarks/results beside the results, where it is)",
+    )
+    parser.add_argument("--dry-run", action="store_true", help="print the plan and run nothing")
+    parser.add_argument("--quiet", action="store_true", help="show only warnings while it runs")
+    parser.add_argument("--json", action="store_true", help="the plan, or what came of it, as JSON")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the plan, or carry it out and print the rows."""
+    with leaving_at_once("the same command goes on"):
+        return _planned(args)
+
+
+def _planned(args: argparse.Namespace) -> int:
+    from passnet.report.plan import Places, read_plan
+    from passnet.report.targets import find_target
+
+    target, seeds = find_target(args.name), chosen_seeds(args.seeds)
+    places = Places(args.results, args.runs)
+    if args.results.resolve() == args.runs.resolve():
+        raise ConfigurationError(
+            f"--results and --runs are both {args.runs}: give two folders, for results are copies "
+            "of runs without their weights"
+        )
+    steps = read_plan(target.presets, seeds, places)
+    if args.dry_run:
+        if args.json:
+            print_json(plan_record(target, steps, places))
+        else:
+            print(plan_text(target, steps))
+            print(f"nothing was run; without --dry-run, runs train in {places.runs}")
+        return 0
+    _check(steps)
+    if not args.quiet:
+        print(plan_text(target, steps), file=sys.stderr, flush=True)
+    status, written = _carry_out(steps, places, args)
+    if status == INTERRUPTED:
+        return status
+    if args.json:
+        steps = read_plan(target.presets, seeds, places)
+        print_json(plan_record(target, steps, places) | {"written": [str(p) for p in written]})
+        return status
+    print(_rows(target, places))
+    if not args.quiet:
+        print(f"wrote {' and '.join(map(str, written))}", file=sys.stderr)
+    return status
+
+
+def _check(steps: list[Step]) -> None:
+    """Refuse what would fail only after hours of training."""
+    for step in steps:
+        if step.state == "blocked":
+            raise ConfigurationError(
+                f"{step.note}, where {step.experiment.name} seed {step.experiment.seed} belongs: "
+                "move it away, or give other folders by --runs and --results"
+            )
+    if int(os.environ.get("WORLD_SIZE", 1)) > 1:
+        raise ConfigurationError("reproduce takes one process: start it without torchrun")
+
+
+def _carry_out(
+    steps: list[Step], places: Places, args: argparse.Namespace
+) -> tuple[int, list[Path]]:
+    """Publish and train what the plan says; returns the exit status and the files written."""
+    from passnet.cli.reproduction import batches, rebuild, train_and_publish
+    from passnet.report import publish_run
+
+    for step in steps:
+        if step.state == "finished":
+            publish_run(places.run(step.experiment), places.result(step.experiment))
+    # At the start too: a page that cannot be written shows before hours of training.
+    written = rebuild(places, args.out, args.benchmarks)
+    status = 0
+    missing = [s.experiment for s in steps if s.state in ("unfinished", "missing")]
+    for batch in batches(missing, args.device):
+        ended = train_and_publish(
+            batch, places, device=args.device, data_dir=args.data_dir, quiet=args.quiet
+        )
+        rebuild(places, args.out, args.benchmarks)
+        status = max(status, ended)
+        if ended == INTERRUPTED:
+            break
+    return status, written
+
+
+def _rows(target: Target, places: Places) -> str:
+    from passnet.report.groups import group_runs
+    from passnet.report.lines import HEADER, write_line
+    from passnet.report.read import find_runs
+
+    runs = find_runs([places.results]) if places.results.is_dir() else []
+    groups = {group.name: group for group in group_runs(runs) if group.is_preset}
+    return table(HEADER, [write_line(name, groups.get(name)).cells for name in target.presets])
+
+
+def chosen_seeds(text: str) -> list[int]:
+    """`3` as the first three seeds; `0..4` or `1,5` as those."""
+    if not text.isdecimal():
+        return parse_seeds(text)
+    if int(text) == 0:
+        raise ConfigurationError(
+            "--seeds 0: give how many seeds of each row, such as 3, or which, such as 0..4"
+        )
+    return list(range(int(text)))

@@ -1,0 +1,98 @@
+"""Carrying out a plan: training what is missing, publishing what ends, rebuilding the page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from passnet.cli.errors import FAILED, INTERRUPTED
+from passnet.config import Experiment
+
+if TYPE_CHECKING:
+    from passnet.report.plan import Places
+
+
+def batches(experiments: Sequence[Experiment], device: str | None) -> list[list[Experiment]]:
+    """What is trained at once: all seeds of a preset on a GPU, one run alone on a CPU."""
+    if not experiments:
+        return []
+    from passnet.training.distributed import choose_device
+
+    if choose_device(device).type != "cuda":
+        return [[experiment] for experiment in experiments]
+    by_preset: dict[str, list[Experiment]] = {}
+    for experiment in experiments:
+        by_preset.setdefault(experiment.name, []).append(experiment)
+    return list(by_preset.values())
+
+
+def train_and_publish(
+    experiments: Sequence[Experiment],
+    places: Places,
+    *,
+    device: str | None,
+    data_dir: str | None,
+    quiet: bool,
+) -> int:
+    """Train some runs, publish those that end, and say what became of the others.
+
+    Returns the exit status this asks for. A run that diverged has a result and is published.
+    """
+    from passnet.cli.display import watching
+    from passnet.report import publish_run
+    from passnet.training import Diverged, Interrupted, RunError, train_together
+
+    labels = [f"{experiment.name} seed {experiment.seed}" for experiment in experiments]
+    with watching(quiet=quiet) as listener_for:
+        found = train_together(
+            experiments,
+            [places.run(experiment) for experiment in experiments],
+            device=device,
+            data_dir=data_dir,
+            listeners=[listener_for(label) for label in labels],
+        )
+    stopped, status = [], 0
+    for experiment, label, outcome in zip(experiments, labels, found, strict=True):
+        if isinstance(outcome, Interrupted):
+            stopped.append(label)
+            continue
+        if isinstance(outcome, Diverged):
+            _say(f"{label} diverged at update {outcome.update}: it counts as a failed seed")
+        elif isinstance(outcome, RunError):
+            _say(f"{label} cannot go on: {outcome}")
+            status = FAILED
+            continue
+        publish_run(places.run(experiment), places.result(experiment))
+    if stopped:
+        _say(
+            f"stopped by a signal; {', '.join(stopped)} {'is' if len(stopped) == 1 else 'are'} "
+            f"saved in {places.runs}: the same command goes on"
+        )
+        return INTERRUPTED
+    return status
+
+
+def rebuild(places: Places, page: Path, benchmarks: Path | None) -> list[Path]:
+    """Write the page, and the table of a README.md beside the results that has the marks for it.
+
+    Without `benchmarks` the page has the timings in benchmarks/results beside the results, if any.
+    """
+    from passnet.report import has_marks, update_readme, write_page
+
+    folders = [places.results] if places.results.is_dir() else []
+    beside = places.results.parent
+    timings = beside / "benchmarks" / "results"
+    if benchmarks is None and timings.is_dir():
+        benchmarks = timings
+    write_page(folders, page, benchmarks=benchmarks)
+    readme = beside / "README.md"
+    if not has_marks(readme):
+        return [page]
+    update_readme(readme, folders)
+    return [page, readme]
+
+
+def _say(text: str) -> None:
+    print(f"passnet: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,58 @@
+"""A row of the paper as one line of words: its number, ours, and what became of the seeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from passnet.config import experiment_parameter_counts
+from passnet.experiments import get
+from passnet.report import numbers
+from passnet.report.describe import seeds_text, standing, updates_text
+from passnet.report.groups import Group
+from passnet.report.paper import compare, paper_score
+
+HEADER = (
+    "preset", "parameters", "metric", "paper", "passnet", "seeds", "updates", "beside the paper",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Line:
+    """The words of a row; `scored` tells whether `ours` is a score or says why there is none."""
+
+    preset: str
+    parameters: str
+    metric: str
+    paper: str
+    ours: str
+    seeds: str
+    updates: str
+    verdict: str
+    scored: bool
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """The words below `HEADER`."""
+        start = (self.preset, self.parameters, self.metric, self.paper)
+        return (*start, self.ours, self.seeds, self.updates, self.verdict)
+
+
+def write_line(name: str, group: Group | None) -> Line:
+    """The line of a preset and its runs, if there are any."""
+    experiment = get(name)
+    paper = experiment.paper
+    metric = experiment.selection.metric if paper is None else paper.metric
+    done = group if group is not None and group.finished else None
+    found = None if done is None else done.summary()
+    verdict = compare(done)
+    return Line(
+        preset=name,
+        parameters=numbers.count(experiment_parameter_counts(experiment).model),
+        metric=metric.replace("_", " "),
+        paper=paper_score(experiment),
+        ours=standing(group) if found is None else numbers.summary(metric, found),
+        seeds="" if done is None else seeds_text(done),
+        updates="" if done is None else updates_text(done),
+        verdict="" if verdict is None else f"{verdict.word}, {verdict.text}",
+        scored=found is not None,
+    )

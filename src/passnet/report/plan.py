@@ -1,0 +1,101 @@
+"""Which runs a table still needs: what is among the results, what goes on, what is missing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from passnet.config import Experiment, differences
+from passnet.experiments import get
+from passnet.report.read import Run, find_runs, read_run
+
+State = Literal["there", "finished", "unfinished", "missing", "blocked"]
+
+
+@dataclass(frozen=True)
+class Places:
+    """The folder of results, and the folder in which runs train with their checkpoints."""
+
+    results: Path
+    runs: Path
+
+    def result(self, experiment: Experiment) -> Path:
+        """Where the result of a run belongs."""
+        return self.results / experiment.name / f"seed-{experiment.seed}"
+
+    def run(self, experiment: Experiment) -> Path:
+        """Where a run trains."""
+        return self.runs / experiment.name / f"seed-{experiment.seed}"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One run of a plan.
+
+    state: `there` among the results; `finished` and only to be copied there; `unfinished` and to go
+    on; `missing`; or `blocked` by a run of other settings, which `note` describes.
+    run: what is there of it.
+    """
+
+    experiment: Experiment
+    state: State
+    run: Run | None = None
+    note: str = ""
+
+
+def read_plan(presets: Sequence[str], seeds: Sequence[int], places: Places) -> list[Step]:
+    """The plan for what is in the folders now."""
+    results = find_runs([places.results]) if places.results.is_dir() else []
+    wanted = [places.run(_seeded(name, seed)) for name in presets for seed in seeds]
+    begun = [read_run(path) for path in wanted if (path / "experiment.json").is_file()]
+    return plan_steps(presets, seeds, places, results=results, begun=begun)
+
+
+def plan_steps(
+    presets: Sequence[str],
+    seeds: Sequence[int],
+    places: Places,
+    *,
+    results: Iterable[Run],
+    begun: Iterable[Run],
+) -> list[Step]:
+    """One step for each preset and seed, given the runs among the results and those that began."""
+    results = list(results)
+    at = {run.path: run for run in (*results, *begun)}
+    finished: dict[tuple[str, int], list[Run]] = {}
+    for run in results:
+        if run.outcome is not None:
+            finished.setdefault((run.experiment.name, run.experiment.seed), []).append(run)
+    steps = []
+    for name in presets:
+        for seed in seeds:
+            experiment = _seeded(name, seed)
+            same = [r for r in finished.get((name, seed), []) if not _changes(r, experiment)]
+            if same:
+                steps.append(Step(experiment, "there", same[0]))
+            else:
+                steps.append(_open_step(experiment, places, at))
+    return steps
+
+
+def _open_step(experiment: Experiment, places: Places, at: dict[Path, Run]) -> Step:
+    for place in (places.result(experiment), places.run(experiment)):
+        if place in at and _changes(at[place], experiment):
+            changes = ", ".join(_changes(at[place], experiment))
+            return Step(experiment, "blocked", at[place], f"{place} holds a run with {changes}")
+    run = at.get(places.run(experiment))
+    if run is None:
+        return Step(experiment, "missing")
+    return Step(experiment, "unfinished" if run.outcome is None else "finished", run)
+
+
+def _seeded(name: str, seed: int) -> Experiment:
+    return replace(get(name), seed=seed)
+
+
+def _changes(run: Run, experiment: Experiment) -> list[str]:
+    """The settings of a run that are not the experiment's."""
+    found = differences(experiment, run.experiment)
+    return [f"{key}={new}" for key, (_, new) in found.items()]

@@ -1,0 +1,53 @@
+"""Putting a finished run among the results: what it was, its numbers, and nothing heavy."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from passnet.report.errors import ReportError
+from passnet.report.read import Run, read_run
+from passnet.report.write import write_whole
+
+TRAINING_LINES = 1000
+
+
+def publish_run(folder: Path, destination: Path) -> Run:
+    """Copy the finished run in `folder`, without checkpoints and weights, to `destination`.
+
+    `result.json` is written last, so that a copy that was cut short is not taken for a result.
+    """
+    run = read_run(folder)
+    if run.outcome is None:
+        raise ReportError(
+            f"{folder} is not finished, so it has no result to publish: train it first"
+        )
+    if (destination / "result.json").exists():
+        raise ReportError(f"{destination} holds a result already: remove it, or publish elsewhere")
+    try:
+        destination.mkdir(parents=True, exist_ok=True)
+        metrics = (folder / "metrics.jsonl").read_text(encoding="utf-8")
+        content = {
+            "experiment.json": (folder / "experiment.json").read_text(encoding="utf-8"),
+            "metrics.jsonl": thinned_metrics(metrics),
+            "result.json": (folder / "result.json").read_text(encoding="utf-8"),
+        }
+    except OSError as error:
+        raise ReportError(
+            f"{folder} could not be copied to {destination} ({error.strerror or error})"
+        ) from error
+    for name, text in content.items():
+        write_whole(destination / name, text)
+    return read_run(destination)
+
+
+def thinned_metrics(text: str, most: int = TRAINING_LINES) -> str:
+    """The lines of a `metrics.jsonl`: of those about training at most `most`, evenly spaced and
+    the last among them; of evaluations all."""
+    lines = text.splitlines(keepends=True)
+    training = [number for number, line in enumerate(lines) if json.loads(line)["kind"] == "train"]
+    if len(training) <= most:
+        return text
+    kept = {training[(k + 1) * len(training) // most - 1] for k in range(most)}
+    dropped = set(training) - kept
+    return "".join(line for number, line in enumerate(lines) if number not in dropped)

@@ -1,0 +1,292 @@
+"""`passnet reproduce`: plans, runs what is missing, publishes it, and rebuilds page and README."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from passnet.cli import main
+from passnet.cli.reproduction import batches
+from passnet.config import LowRank, Model, RmsProp
+from passnet.experiments import get, registry
+from passnet.report import readme_disagreement
+from passnet.report.targets import targets
+
+ADDITION = "addition-750/lr-gru-128-24"
+PUBLISHED = ["experiment.json", "metrics.jsonl", "result.json"]
+
+
+@pytest.fixture
+def tiny(tmp_path, monkeypatch):
+    """The paper's addition row made small, in a folder with a README that shows results."""
+    monkeypatch.chdir(tmp_path)
+    paper = get(ADDITION)
+    small = replace(
+        paper,
+        task=replace(paper.task, steps=6, train_size=40, eval_size=20),
+        model=Model(size=8, matrix=LowRank(2)),
+        updates=8,
+        evaluate_every=4,
+        batch_size=4,
+    )
+    monkeypatch.setitem(registry._PRESETS, ADDITION, small)
+    (tmp_path / "README.md").write_text("# made up\n\n<!-- results -->\n<!-- /results -->\n")
+    return small
+
+
+def reproduce(*arguments: str) -> int:
+    return main(["reproduce", *arguments, "--device", "cpu"])
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    found = (path for path in sorted(folder.rglob("*")) if path.is_file())
+    return {str(path.relative_to(folder)): path.read_bytes() for path in found}
+
+
+def no_training(monkeypatch):
+    def refuse(*arguments, **options):
+        raise AssertionError("nothing should be trained")
+
+    monkeypatch.setattr("passnet.training.seeds.train_together", refuse)
+
+
+def test_a_table_is_run_published_and_reported(tiny, tmp_path, capsys, monkeypatch):
+    assert reproduce("addition", "--seeds", "2") == 0
+    said = capsys.readouterr()
+    assert "2 runs: 2 missing" in said.err and "wrote report.html and README.md" in said.err
+    row = said.out.splitlines()[1]
+    assert row.startswith(ADDITION) and "0.003" in row and "not run" not in row
+    for seed in (0, 1):
+        folder = tmp_path / "results" / ADDITION / f"seed-{seed}"
+        assert sorted(path.name for path in folder.iterdir()) == PUBLISHED
+        assert json.loads((folder / "result.json").read_text())["seed"] == seed
+    assert f"{ADDITION}/seed-1" in (tmp_path / "report.html").read_text()
+    assert readme_disagreement("README.md", ["results"]) is None
+    assert f"| `{ADDITION}` |" in (tmp_path / "README.md").read_text()
+
+    before = files(tmp_path / "results")
+    no_training(monkeypatch)
+    assert reproduce("addition", "--seeds", "2", "--json", "--quiet") == 0
+    said = capsys.readouterr()
+    record = json.loads(said.out)
+    assert [run["state"] for run in record["runs"]] == ["there", "there"]
+    assert all(run["value"] is not None for run in record["runs"])
+    assert record["written"] == ["report.html", "README.md"] and said.err == ""
+    assert files(tmp_path / "results") == before
+
+
+def test_a_further_seed_is_all_that_is_run(tiny, tmp_path, capsys):
+    assert reproduce("addition", "--seeds", "1", "--quiet") == 0
+    before = files(tmp_path / "results")
+    assert reproduce("addition", "--seeds", "0,5", "--quiet") == 0
+    after = files(tmp_path / "results")
+    assert {name.split("/")[2] for name in after.keys() - before.keys()} == {"seed-5"}
+    assert before.items() <= after.items()
+
+
+def test_what_train_has_finished_is_only_copied(tiny, tmp_path, capsys, monkeypatch):
+    assert main(["train", ADDITION, "--device", "cpu", "--quiet"]) == 0
+    no_training(monkeypatch)
+    assert reproduce("addition", "--seeds", "1", "--dry-run") == 0
+    assert "1 run: 1 finished and to be copied" in capsys.readouterr().out
+    assert reproduce("addition", "--seeds", "1", "--quiet") == 0
+    result = tmp_path / "results" / ADDITION / "seed-0" / "result.json"
+    assert result.read_bytes() == (tmp_path / "runs" / ADDITION / "seed-0/result.json").read_bytes()
+
+
+@pytest.mark.parametrize("folder", ["runs", "results"])
+def test_a_run_of_other_settings_is_not_overwritten(tiny, tmp_path, capsys, folder):
+    place = f"{folder}/{ADDITION}/seed-1"
+    train = ["train", ADDITION, "--set", "batch_size=5", "--seed", "1", "--out", place]
+    assert main([*train, "--device", "cpu", "--quiet"]) == 0
+    before = files(tmp_path)
+    capsys.readouterr()
+    assert reproduce("addition", "--seeds", "2", "--dry-run") == 0
+    assert f"blocked: {place} holds a run with batch_size=5" in capsys.readouterr().out
+    assert reproduce("addition", "--seeds", "2") == 2
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and place in said and "batch_size=5" in said and "move" in said
+    assert files(tmp_path) == before
+
+
+def test_a_seed_that_diverges_counts_as_failed(tiny, tmp_path, capsys, monkeypatch):
+    broken = replace(tiny, optimiser=RmsProp(1e30), clipping=None)
+    monkeypatch.setitem(registry._PRESETS, ADDITION, broken)
+    assert reproduce("addition", "--seeds", "1") == 0
+    said = capsys.readouterr()
+    assert f"passnet: {ADDITION} seed 0 diverged at update" in said.err
+    assert "diverged at update" in said.out and "1, 1 failed" in said.out
+    result = json.loads((tmp_path / "results" / ADDITION / "seed-0/result.json").read_text())
+    assert result["value"] is None and result["stopped"].startswith("diverged: ")
+    assert "*diverged at update" in (tmp_path / "README.md").read_text()
+    no_training(monkeypatch)
+    assert reproduce("addition", "--seeds", "1", "--dry-run") == 0
+    assert "0 (failed)" in capsys.readouterr().out
+
+
+def test_a_run_that_cannot_go_on_does_not_hold_up_the_others(tiny, tmp_path, capsys):
+    fcntl = pytest.importorskip("fcntl")
+    folder = tmp_path / "runs" / ADDITION / "seed-0"
+    folder.mkdir(parents=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        assert reproduce("addition", "--seeds", "2", "--quiet") == 1
+    assert "seed 0 cannot go on: another process trains" in capsys.readouterr().err
+    done = [path.name for path in (tmp_path / "results" / ADDITION).iterdir()]
+    assert done == ["seed-1"]
+    assert readme_disagreement("README.md", ["results"]) is None
+
+
+def test_a_page_that_cannot_be_written_shows_before_training(tiny, capsys, monkeypatch):
+    no_training(monkeypatch)
+    assert reproduce("addition", "--out", "nowhere/report.html", "--quiet") == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and "nowhere/report.html" in said
+
+
+@pytest.mark.parametrize("text", ["# no marks\n", None])
+def test_a_readme_without_marks_is_left_alone(tiny, tmp_path, capsys, text):
+    readme = tmp_path / "README.md"
+    readme.unlink()
+    if text is not None:
+        readme.write_text(text)
+    assert reproduce("addition", "--seeds", "1", "--quiet") == 0
+    assert (readme.read_text() if readme.exists() else None) == text
+
+
+def test_a_readme_elsewhere_is_left_alone(tiny, tmp_path):
+    before = (tmp_path / "README.md").read_text()
+    assert reproduce("addition", "--seeds", "1", "--quiet", "--results", "far/results") == 0
+    assert (tmp_path / "README.md").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "parts"),
+    [
+        (["tabel1"], ["'tabel1'", "perhaps you meant 'table1'", "table2", "figure2", "all"]),
+        (["figure1"], ["drawing", "figure2"]),
+        (["psmnist/lrd-gru-256-42"], ["perhaps you meant 'psmnist/lrd-gru-256-24'"]),
+        (["table1", "--seeds", "0"], ["--seeds 0", "how many"]),
+        (["table1", "--seeds", "many"], ["many", "0..4"]),
+        (["table1", "--runs", "results"], ["--results and --runs are both results"]),
+    ],
+)
+def test_mistakes_end_in_one_sentence(arguments, parts, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert main(["reproduce", *arguments]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("passnet: ") and said.count("\n") == 1
+    for part in parts:
+        assert part in said
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_help_names_everything_there_is(capsys):
+    with pytest.raises(SystemExit):
+        main(["reproduce", "--help"])
+    words = capsys.readouterr().out.split()
+    assert {target.name for target in targets()} <= set(words)
+
+
+def test_a_dry_run_needs_no_torch_and_writes_nothing(tmp_path):
+    code = (
+        "import sys\nfrom passnet.cli import main\n"
+        "status = main(['reproduce', 'all', '--dry-run', '--json'])\n"
+        "assert not {'torch', 'numpy', 'altair'} & set(sys.modules)\nsys.exit(status)"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=tmp_path)
+    record = json.loads(done.stdout)
+    assert len(record["runs"]) == 3 * len(targets()[-1].presets)
+    assert {run["state"] for run in record["runs"]} == {"missing"}
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_seeds_of_a_preset_share_a_gpu_and_take_turns_on_a_cpu(monkeypatch):
+    experiments = [
+        replace(get(name), seed=seed) for name in ("quick/copy", ADDITION) for seed in (0, 1)
+    ]
+    assert batches(experiments, "cpu") == [[experiment] for experiment in experiments]
+    chosen = "passnet.training.distributed.choose_device"
+    monkeypatch.setattr(chosen, lambda device: torch.device("cuda", 0))
+    assert batches(experiments, None) == [experiments[:2], experiments[2:]]
+    assert batches([], None) == []
+
+
+DRIVER = """
+import sys
+from dataclasses import replace
+from passnet.cli import main
+from passnet.config import apply_overrides
+from passnet.experiments import get, registry
+
+settings = ["updates=400", "evaluate_every=50", "batch_size=4", "model.size=16",
+            "model.matrix=LowRank(4)", "task.lag=5", "task.eval_size=50"]
+registry._PRESETS["tiny/copy"] = replace(
+    apply_overrides(get("quick/copy"), settings), name="tiny/copy")
+sys.exit(main(sys.argv[1:]))
+"""
+
+
+def start(folder: Path, *options: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-c", DRIVER, "reproduce", "tiny", *options],
+        cwd=folder,
+        env=os.environ | {"OMP_NUM_THREADS": "1"},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+def test_stopped_by_a_signal_the_same_command_goes_on(tmp_path):
+    options = ("--seeds", "2", "--device", "cpu", "--quiet")
+    metrics = tmp_path / "runs/tiny/copy/seed-0/metrics.jsonl"
+    process = start(tmp_path, *options)
+    while not metrics.exists() or metrics.read_bytes().count(b"\n") < 10:
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.005)
+    process.send_signal(signal.SIGTERM)
+    said = process.communicate(timeout=120)[1]
+    assert process.returncode == 130
+    assert said.startswith("passnet: ") and said.count("\n") == 1, said
+    assert "tiny/copy seed 0 is saved in runs" in said and "the same command goes on" in said
+    assert not (tmp_path / "results").exists()
+
+    plan = json.loads(start(tmp_path, "--seeds", "2", "--dry-run", "--json").communicate()[0])
+    assert [run["state"] for run in plan["runs"]] == ["unfinished", "missing"]
+    reached = plan["runs"][0]["update"]
+    assert 0 < reached < 400
+    shown = start(tmp_path, "--seeds", "2", "--dry-run").communicate()[0]
+    assert f"0 (update {reached})" in shown and "1 to go on, 1 missing" in shown
+
+    process = start(tmp_path, *options)
+    assert process.communicate(timeout=120)[1] == "" and process.returncode == 0
+    for seed in (0, 1):
+        folder = tmp_path / f"results/tiny/copy/seed-{seed}"
+        assert sorted(path.name for path in folder.iterdir()) == PUBLISHED
+        assert json.loads((folder / "result.json").read_text())["updates"] == 400
+
+
+@pytest.mark.skipif(os.name != "posix", reason="signals are POSIX")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_stopped_between_runs_the_same_command_goes_on(tmp_path, number):
+    code = (
+        "import signal, sys\nimport passnet.report\nfrom passnet.cli import main\n"
+        f"passnet.report.write_page = lambda *a, **k: signal.raise_signal({int(number)})\n"
+        "sys.exit(main(['reproduce', 'addition', '--quiet']))"
+    )
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stderr == f"passnet: stopped by {number.name}; the same command goes on\n"
