@@ -11,9 +11,9 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "gpu"))
-from scan_cases import Case, cast, kernel, make, worst
+from scan_cases import Case, cast, kernel, make, scan_of, worst
 
-from passnet.ops.cuda import Call, compile, large, large_plan, small
+from passnet.ops.cuda import Call, compile, large, large_plan, passes, small, weights
 from passnet.ops.cuda.small_plan import LANES, candidates, plan
 
 LARGE = [
@@ -45,30 +45,27 @@ def timed(run, repeats: int = 7) -> float:
 def describe(case: Case) -> Call:
     return Call(
         case.cell, case.n, case.d, case.dtype, diagonal=case.diagonal and case.d is not None,
-        tied=case.tied, masks=case.masks,
-        hold=min(case.hold, 1) if case.cell == "lstm" else case.hold,
-        hold_cell=min(case.hold, 1) if case.cell == "lstm" else 0, inner_bias=case.inner,
+        tied=case.tied, masks=case.masks, hold=case.hold,
+        hold_cell=case.hold if case.cell == "lstm" else 0, inner_bias=case.inner,
     )  # fmt: skip
 
 
 def scan_pass(case: Case, data: dict, backward: bool, room=small):
     """A function of a layout that runs one pass of a scan."""
-    call = describe(case)
-    common = {
-        "h0": data["h0"], "c0": data["c0"] if case.cell == "lstm" else None,
-        "factors": data["factors"], "masks": data["masks"], "hold": data["hold"],
-        "hold_cell": data["hold_cell"],
-    }  # fmt: skip
+    found = describe(case)
+    engine, call = scan_of(case, data)
+    outputs, saved = call.outputs_like(), engine.saved_like(call)
+
+    def forward(layout):
+        passes.forward(room, found, call, outputs=outputs, saved=saved, layout=layout)
+
     if not backward:
-        return lambda layout: room.forward(
-            call, data["drive"], **common, inner_bias=data["inner"], layout=layout
-        )
-    states, cells, saved = room.forward(call, data["drive"], **common, inner_bias=data["inner"])
-    grad_cells = data["grad_cell"] if case.cell == "lstm" else None
-    return lambda layout: room.backward(
-        call, data["grad"], grad_cells=grad_cells, **common, states=states, cells=cells,
-        saved=saved, layout=layout,
-    )  # fmt: skip
+        return forward
+    forward(None)
+    grads = [data["grad"], data["grad_cell"]][: len(outputs)]
+    return lambda layout: passes.backward(
+        room, found, call, grads=grads, outputs=outputs, saved=saved, layout=layout
+    )
 
 
 def explore(case: Case, backward: bool, show: int = 5) -> None:
@@ -173,6 +170,8 @@ def precompile(cases: list[Case]) -> None:
                 room = large
             if layout is not None:
                 jobs.add((room.source(backward=backward), layout.options()))
+        if call.rank is not None:
+            jobs.add((weights.source(), weights.recurrent_options(call)))
 
     def one(job):
         compile.cubin(job[0], arch=arch, options=job[1])

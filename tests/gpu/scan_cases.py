@@ -7,6 +7,12 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from passnet.ops import GruScan, LstmScan
+from passnet.ops.cuda.gru import CudaGru
+from passnet.ops.cuda.lstm import CudaLstm
+
+FACTORS = ("grad_left", "grad_right", "grad_diagonal")
+
 
 @dataclass(frozen=True)
 class Case:
@@ -58,12 +64,15 @@ def make(case: Case, seed: int = 0, device: str = "cuda") -> dict:
         masks = (torch.rand(shape, generator=generator, device=device) < keep).double() / keep
         masks = masks.to(case.dtype).double()
     hold = None
-    # The LSTM's kernels serve lengths, which hold both states; zoneout is refused above them.
-    if case.hold == 1 or (case.hold and case.cell == "lstm"):
+    hold_cell = None
+    if case.hold == 1:
         lengths = torch.randint(1, t + 1, (b,), generator=generator, device=device)
         hold = (torch.arange(t, device=device)[:, None] >= lengths).double()[..., None]
+        hold_cell = hold
     elif case.hold == 2:
-        hold = (torch.rand(t, b, n, generator=generator, device=device) < 0.3).double()
+        hold, hold_cell = (
+            (torch.rand(t, b, n, generator=generator, device=device) < 0.3).double() for _ in "hc"
+        )
     return {
         "drive": normal(g, t, b, n),
         "h0": normal(b, n, scale=0.5),
@@ -71,7 +80,7 @@ def make(case: Case, seed: int = 0, device: str = "cuda") -> dict:
         "factors": factors,
         "masks": masks,
         "hold": hold,
-        "hold_cell": hold if case.cell == "lstm" else None,
+        "hold_cell": hold_cell if case.cell == "lstm" else None,
         "inner": normal(n, scale=0.5) if case.inner else None,
         "grad": normal(t, b, n),
         "grad_cell": normal(t, b, n),
@@ -92,7 +101,9 @@ def loop(case: Case, data: dict) -> dict[str, Tensor]:
     drive = data["drive"].clone().requires_grad_()
     h0 = data["h0"].clone().requires_grad_()
     c0 = data["c0"].clone().requires_grad_()
-    factors, masks = data["factors"], data["masks"]
+    factors = [factor.clone().requires_grad_() for factor in data["factors"]]
+    inner = None if data["inner"] is None else data["inner"].clone().requires_grad_()
+    masks = data["masks"]
 
     def apply(g: int, x: Tensor) -> Tensor:
         if masks is not None:
@@ -122,8 +133,8 @@ def loop(case: Case, data: dict) -> dict[str, Tensor]:
             r, u = torch.sigmoid(x[0] + apply(0, h)), torch.sigmoid(x[1] + apply(1, h))
             if case.cell == "gru_after":
                 q = apply(2, h)
-                if data["inner"] is not None:
-                    q = q + data["inner"]
+                if inner is not None:
+                    q = q + inner
                 candidate = torch.tanh(x[2] + r * q)
             else:
                 candidate = torch.tanh(x[2] + apply(2, r * h))
@@ -141,29 +152,43 @@ def loop(case: Case, data: dict) -> dict[str, Tensor]:
     wanted = {"grad_drive": drive, "grad_h0": h0}
     if case.cell == "lstm":
         wanted["grad_c0"] = c0
+    wanted |= dict(zip(FACTORS, factors, strict=False))
+    if inner is not None:
+        wanted["grad_inner"] = inner
     grads = torch.autograd.grad(total, list(wanted.values()))
     out.update(zip(wanted, grads, strict=True))
     return {name: value.detach() for name, value in out.items()}
 
 
+def scan_of(case: Case, data: dict):
+    """(the engine that runs a case, the call that describes it)."""
+    fixed = {"masks": data["masks"], "hold": data["hold"]}
+    if case.cell == "lstm":
+        call = LstmScan(
+            data["drive"], data["h0"], data["c0"], data["factors"], case.structure, **fixed,
+            hold_cell=data["hold_cell"],
+        )  # fmt: skip
+        return CudaLstm(), call
+    call = GruScan(
+        data["drive"], data["h0"], data["factors"], case.structure,
+        case.cell.removeprefix("gru_"), **fixed, inner_bias=data["inner"],
+    )  # fmt: skip
+    return CudaGru(), call
+
+
 def kernel(case: Case, data: dict) -> dict[str, Tensor]:
     """The same from the fused scans."""
-    from passnet.ops.cuda import gru_backward, gru_forward, lstm_backward, lstm_forward
-
-    drive, h0, c0, factors = data["drive"], data["h0"], data["c0"], data["factors"]
-    options = {"structure": case.structure, "masks": data["masks"], "hold": data["hold"]}
-    if case.cell == "lstm":
-        options["hold_cell"] = data["hold_cell"]
-        states, cells, saved = lstm_forward(drive, h0, c0, factors, **options)
-        grads = lstm_backward(
-            data["grad"], data["grad_cell"], drive, h0, c0, factors, states, cells, saved, **options
-        )
-        names = ("grad_drive", "grad_h0", "grad_c0")
-        return {"states": states, "cells": cells, **dict(zip(names, grads, strict=True))}
-    options |= {"reset": case.cell.removeprefix("gru_"), "inner_bias": data["inner"]}
-    states, saved = gru_forward(drive, h0, factors, **options)
-    grads = gru_backward(data["grad"], drive, h0, factors, states, saved, **options)
-    return {"states": states, "grad_drive": grads[0], "grad_h0": grads[1]}
+    engine, call = scan_of(case, data)
+    lstm = case.cell == "lstm"
+    count = 2 if lstm else 1
+    kept = engine.forward(call)
+    grads = [data["grad"], data["grad_cell"]][:count]
+    found = engine.backward(call, grads, kept[:count], kept[count:])
+    names = ["grad_drive", "grad_h0", *(["grad_c0"] if lstm else [])]
+    names += [*FACTORS[: len(data["factors"])], *(["grad_inner"] if case.inner else [])]
+    return dict(zip(["states", "cells"], kept[:count], strict=False)) | dict(
+        zip(names, found, strict=True)
+    )
 
 
 def rms(value: Tensor) -> float:

@@ -107,7 +107,7 @@ def test_strides_do_not_matter(case, backend):
     packed = gradients(run_by_name(call, backend), call)
     scattered = dataclasses.replace(
         call,
-        drive=call.drive.detach().permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0),
+        source=call.drive.detach().permute(3, 2, 1, 0).contiguous().permute(3, 2, 1, 0),
         factors=tuple(f.detach().mT.contiguous().mT for f in call.factors[:2]) + call.factors[2:],
         initial=call.initial.detach()[:1].expand_as(call.initial),
     )

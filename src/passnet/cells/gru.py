@@ -13,6 +13,7 @@ from passnet.equations import GRU_GATES
 from passnet.equations.gru import Reset
 from passnet.matrices.initialisation import fill_bias
 from passnet.ops import GruScan
+from passnet.ops.inputs import Source
 
 
 @final
@@ -58,15 +59,15 @@ class GruCell(RecurrentCell):
 
     def scan(
         self,
-        drive: Tensor,
+        source: Source,
         initial: tuple[Tensor, ...],
         *,
         masks: Tensor | None,
         holds: tuple[Tensor | None, ...],
     ) -> GruScan:
-        dtype = drive.dtype
+        dtype = initial[0].dtype
         return GruScan(
-            drive,
+            source,
             initial[0],
             tuple(factor.to(dtype) for factor in self.recurrent.factors()),
             self.recurrent.structure.name,

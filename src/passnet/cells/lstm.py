@@ -11,6 +11,7 @@ from passnet.cells.recurrent import CarryBias, RecurrentCell
 from passnet.config.chrono import Chrono
 from passnet.equations import LSTM_GATES
 from passnet.ops import LstmScan
+from passnet.ops.inputs import Source
 
 
 @final
@@ -27,7 +28,7 @@ class LstmCell(RecurrentCell):
 
     def scan(
         self,
-        drive: Tensor,
+        source: Source,
         initial: tuple[Tensor, ...],
         *,
         masks: Tensor | None,
@@ -35,10 +36,10 @@ class LstmCell(RecurrentCell):
     ) -> LstmScan:
         hidden, cell = initial
         return LstmScan(
-            drive,
+            source,
             hidden,
             cell,
-            tuple(factor.to(drive.dtype) for factor in self.recurrent.factors()),
+            tuple(factor.to(hidden.dtype) for factor in self.recurrent.factors()),
             self.recurrent.structure.name,
             masks=masks,
             hold=holds[0],

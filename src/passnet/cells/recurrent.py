@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from passnet.config.chrono import Chrono
 from passnet.config.matrix import MatrixSpec
-from passnet.equations.rows import piece_count
 from passnet.matrices import GateMatrix, build_matrix
 from passnet.matrices.initialisation import fill_bias, fill_input
 from passnet.matrices.structured import unit_rows
+from passnet.ops.inputs import Inputs, Source
 from passnet.ops.scan import ScanCall
+from passnet.ops.transforms import transformed
 
 CarryBias = float | Tensor | Chrono | None
 
@@ -82,41 +82,27 @@ class RecurrentCell(nn.Module, ABC):
             return self.input_weight
         return unit_rows(self.input_weight) * self.input_weight_scale.unsqueeze(-1)
 
-    def drive(
-        self, x: Float[Tensor, "T B m"] | Int[Tensor, "T B"], *, scale: Tensor | None = None
-    ) -> Float[Tensor, "gates T B n"]:
-        """What inputs and biases give to every gate at every step, in one large product.
+    def inputs(
+        self,
+        x: Float[Tensor, "T B m"] | Int[Tensor, "T B"],
+        dtype: torch.dtype,
+        *,
+        scale: Tensor | None = None,
+    ) -> Inputs:
+        """What drives this cell from outside, to be computed in `dtype`.
 
         Integer inputs are symbols, the same as one-hot vectors; `scale` [T, B] multiplies what a
         symbol contributes (for real inputs, scale the inputs themselves).
         """
-        if not x.is_floating_point():
-            return self._look_up(x, scale)
-        matrix = self.input_matrix().to(x.dtype)
-        rows = x.reshape(1, -1, x.shape[-1])
-        # Cut rows make the matrix' gradient a sum of pieces, which a GPU forms side by side.
-        pieces = _even(
-            rows.shape[1], piece_count(rows, outputs=(len(matrix), self.size, self.input_size))
-        )
-        out = torch.matmul(rows.unflatten(1, (pieces, -1)), matrix.mT.unsqueeze(1))
-        if self.bias is not None:
-            out = out + self.bias.to(out.dtype)[:, None, None]
-        return out.reshape(out.shape[0], *x.shape[:2], self.size)
-
-    def _look_up(self, symbols: Tensor, scale: Tensor | None) -> Tensor:
-        tables = self.input_matrix().mT
-        if scale is None:
-            if self.bias is not None:
-                tables = tables + self.bias.unsqueeze(1)
-            return torch.stack([F.embedding(symbols, table) for table in tables])
-        found = torch.stack([F.embedding(symbols, table) for table in tables])
-        found = found * scale.unsqueeze(-1)
-        return found if self.bias is None else found + self.bias[:, None, None]
+        bias = None if self.bias is None else self.bias.to(dtype)
+        # Inside a transform a tensor does not say what it needs.
+        needs_gradient = x.is_floating_point() and (x.requires_grad or transformed())
+        return Inputs(x, self.input_matrix().to(dtype), bias, scale, needs_gradient)
 
     @abstractmethod
     def scan(
         self,
-        drive: Float[Tensor, "gates T B n"],
+        source: Source,
         initial: tuple[Tensor, ...],
         *,
         masks: Tensor | None,
@@ -133,11 +119,6 @@ class RecurrentCell(nn.Module, ABC):
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.size}"
-
-
-def _even(rows: int, pieces: int) -> int:
-    """The most pieces, up to so many, that cut the rows evenly."""
-    return next(count for count in range(pieces, 0, -1) if rows % count == 0)
 
 
 def check_carry_bias(value: CarryBias, *, size: int, bias: bool) -> None:

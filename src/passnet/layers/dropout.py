@@ -67,15 +67,16 @@ class Dropouts:
         return y * _mask(torch.empty_like(y[:1]), self.output_rate)
 
     def holds(
-        self, like: Tensor, ended: Tensor | None, *, count: int, training: bool
+        self, state: Tensor, ended: Tensor | None, *, steps: int, count: int, training: bool
     ) -> tuple[Tensor | None, ...]:
         """For each state vector the fraction of its old value to keep: past the end, zoned out."""
         if not self.zoneout:
-            return (None if ended is None else ended.to(like.dtype),) * count
+            return (None if ended is None else ended.to(state.dtype),) * count
+        shape = (steps, *state.shape)
         if training:
-            holds = [torch.bernoulli(torch.full_like(like, self.zoneout)) for _ in range(count)]
+            holds = [torch.bernoulli(state.new_full(shape, self.zoneout)) for _ in range(count)]
         else:
-            holds = [like.new_full((1, 1, 1), self.zoneout).expand_as(like)] * count
+            holds = [state.new_full((1, 1, 1), self.zoneout).expand(shape)] * count
         return tuple(hold if ended is None else hold.masked_fill(ended, 1) for hold in holds)
 
 

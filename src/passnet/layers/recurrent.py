@@ -312,18 +312,19 @@ class RecurrentLayer(nn.Module, ABC):
         ended,
         reverse: bool,
     ) -> ScanCall:
-        drive = cell.drive(x, scale=scale).to(start[0].dtype)
+        if reverse:
+            # Padding then comes first, where the state is held at its start: no gather is needed.
+            x, scale = x.flip(0), None if scale is None else scale.flip(0)
+        source = cell.inputs(x, start[0].dtype, scale=scale)
         masks = self.dropouts.state_masks(
             start[0], gates=cell.recurrent.masks_needed, training=self.training
         )
         holds = self.dropouts.holds(
-            drive[0], ended, count=len(self.state_names), training=self.training
+            start[0], ended, steps=len(x), count=len(self.state_names), training=self.training
         )
         if reverse:
-            # Padding then comes first, where the state is held at its start: no gather is needed.
-            drive = drive.flip(1)
             holds = tuple(None if hold is None else hold.flip(0) for hold in holds)
-        return cell.scan(drive, start, masks=masks, holds=holds)
+        return cell.scan(source, start, masks=masks, holds=holds)
 
     @abstractmethod
     def _split(self, hx) -> States:

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
+from typing import Any
+
+from jaxtyping import Float
+from torch import Tensor
+from torch.nn.functional import linear
+
+from passnet.ops.inputs import Inputs
+from passnet.ops.scan import ScanCall
 
 _ELEMENTS = {"cpu": 1 << 17}
 _ELEMENTS_ELSEWHERE = 1 << 24
@@ -17,3 +26,33 @@ def chunks(steps: int, step_elements: int, device: str) -> Iterator[slice]:
     size = max(1, _ELEMENTS.get(device, _ELEMENTS_ELSEWHERE) // max(1, step_elements))
     for stop in range(steps, 0, -size):
         yield slice(max(0, stop - size), stop)
+
+
+def drive_in(call: ScanCall, steps: slice) -> Float[Tensor, "G t B n"]:
+    """The drive of those steps; from features it is formed for them alone, one product."""
+    source = call.source
+    if isinstance(source, Inputs) and source.x.is_floating_point():
+        bias = None if source.bias is None else source.bias.flatten()
+        rows = linear(source.x[steps], source.weight.flatten(0, 1), bias)
+        return rows.unflatten(-1, (len(source.weight), -1)).movedim(-2, 0)
+    return call.drive[:, steps]
+
+
+def each_step(*tensors: Tensor | None) -> list[tuple[Any, ...]]:
+    """Views of every step, `[t, ...]` -> t of `[...]`, made all at once; None stays None."""
+    return list(zip(*(repeat(None) if x is None else x.unbind() for x in tensors), strict=False))
+
+
+def gradients_to_sum(
+    from_outside: Float[Tensor, "t B n"], from_later: Float[Tensor, "B n"]
+) -> Float[Tensor, "t+1 B n"]:
+    """Gradients of the state before a chunk of steps and of the state after each of them.
+
+    They hold what reaches each state from outside, and the last one what later steps sent back;
+    the recursion adds the rest.
+    """
+    rows = from_later.new_empty((len(from_outside) + 1, *from_later.shape))
+    rows[0] = 0
+    rows[1:] = from_outside
+    rows[-1] += from_later
+    return rows

@@ -54,6 +54,10 @@ class GateMaps:
         """The factors of those gates; a factor shared by all gates stays whole."""
         return [_of(factor, gates) for factor in self.factors]
 
+    def select_masks(self, gates: slice) -> Tensor | None:
+        """The masks of those gates; one mask for all gates stays whole."""
+        return None if self.masks is None else _of(self.masks, gates)
+
 
 def _of(stacked: Tensor, gates: slice) -> Tensor:
     return stacked if stacked.shape[0] == 1 else stacked[gates]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractContextManager, nullcontext
+
 import torch
 
 
@@ -13,6 +15,8 @@ def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
-def no_autocast(device: torch.device) -> torch.autocast:
+def no_autocast(device: torch.device) -> AbstractContextManager:
     """A scan's inputs are already of one dtype: autocast has nothing left to decide inside it."""
+    if not torch.is_autocast_enabled(device.type):
+        return nullcontext()
     return torch.autocast(device.type, enabled=False)

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Generic, Self, TypeVar
+from functools import cached_property
+from typing import ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor
 
-from passnet.equations import Structure
 from passnet.ops.backend import Backend
+from passnet.ops.inputs import Inputs, Source
 from passnet.ops.precision import accumulation_dtype, no_autocast
 from passnet.ops.transforms import (
     loop_over_batch,
@@ -22,17 +23,45 @@ from passnet.ops.transforms import (
     transformed,
     unserved_transform,
 )
-from passnet.ops.weights import plain_product
 
 
 class ScanCall(ABC):
-    """What one scan is asked to compute, as a value of tensors and words."""
+    """What one scan is asked to compute, as a value of tensors and words.
 
-    drive: Tensor
+    The source is `[G, T, B, n]` for G gates, or inputs that form it; `shape`, `dtype` and `device`
+    are those of the drive, which is formed when it is first asked for.
+    """
+
+    output_count: ClassVar[int]
+    source: Source
+    initial: Tensor
+    initial_cell: Tensor | None
+    factors: tuple[Tensor, ...]
+    structure: str
+    masks: Tensor | None
+    hold: Tensor | None
+    hold_cell: Tensor | None
+    inner_bias: Tensor | None
+
+    @property
+    def shape(self) -> torch.Size:
+        return self.source.shape
+
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.initial.dtype
+
+    @property
+    def device(self) -> torch.device:
+        return self.initial.device
+
+    @cached_property
+    def drive(self) -> Tensor:
+        return self.source.drive() if isinstance(self.source, Inputs) else self.source
 
     @abstractmethod
     def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:
-        """(tensors with gradients: drive, initial states, the rest; constants; everything else)."""
+        """(tensors with gradients: source, initial states, the rest; constants; all else)."""
 
     @classmethod
     @abstractmethod
@@ -52,11 +81,11 @@ def states_before(initial: Tensor, states: Tensor, steps: slice) -> Tensor:
     return torch.cat((initial.unsqueeze(0), states[: stop - 1]))
 
 
-def step_by_step(drive: Tensor, count: int) -> Tensor:
+def step_by_step(call: ScanCall, count: int) -> Tensor:
     """Room for `count` values of every unit, `[count, T, B, n]`, those of a step side by side."""
-    _, steps, *rest = drive.shape
-    work = accumulation_dtype(drive.dtype)
-    return drive.new_empty((steps, count, *rest), dtype=work).transpose(0, 1)
+    _, steps, *rest = call.shape
+    work = accumulation_dtype(call.dtype)
+    return call.initial.new_empty((steps, count, *rest), dtype=work).transpose(0, 1)
 
 
 Call = TypeVar("Call", bound=ScanCall)
@@ -83,13 +112,11 @@ class Engine(ABC, Generic[Call]):
     def backward(
         self, call: Call, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
     ) -> list[Tensor]:
-        """Gradients of [drive, initial states] from those of the outputs."""
+        """Gradients of [drive, initial states, factors, the rest] from those of the outputs."""
 
-    def one_product(
-        self, structure: Structure, inputs: Tensor, grads: Tensor, factors: Sequence[Tensor]
-    ) -> tuple[Tensor, ...]:
-        """The gradients of the factors behind one product, for engines with a faster way."""
-        return plain_product(structure, inputs, grads, factors)
+    def input_gradients(self, inputs: Inputs, grad_drive: Tensor) -> tuple[Tensor, Tensor | None]:
+        """Those of the input matrices and biases, for engines with a faster way."""
+        return inputs.gradients(grad_drive)
 
 
 class ScanOp(Generic[Call]):
@@ -101,13 +128,11 @@ class ScanOp(Generic[Call]):
         call_type: type[Call],
         *,
         reference: Callable[[Call], list[Tensor]],
-        weight_gradients: Callable[..., list[Tensor]],
         engines: Sequence[Engine[Call]],
     ) -> None:
         self.engines = {engine.name: engine for engine in engines}
         self._call_type = call_type
         self._reference = reference
-        self._weight_gradients = weight_gradients
         self._forward = torch.library.custom_op(
             f"passnet::{name}", self._run_forward, mutates_args=(), schema=_FORWARD_SCHEMA
         )
@@ -133,16 +158,20 @@ class ScanOp(Generic[Call]):
         Tracers and transforms see the registered op. Ordinary calls take a shorter way to the same
         functions, because the dispatcher's list arguments cost more than a short scan.
         """
-        live, fixed, layout = call.flatten()
         if torch.compiler.is_compiling() or transformed():
-            results = self._forward(live, fixed, layout, engine)
-            return results[: len(call.outputs_like())]
-        return list(_Direct.apply(self, engine, layout, len(live), *live, *fixed))
+            live, fixed, layout = call.flatten()
+            return self._forward(live, fixed, layout, engine)[: call.output_count]
+        if not torch.is_grad_enabled():
+            return self._compute(call, engine)[: call.output_count]
+        live, fixed, layout = call.flatten()
+        return list(_Direct.apply(self, engine, call, layout, len(live), *live, *fixed))
+
+    def _compute(self, call: Call, engine: str) -> list[Tensor]:
+        with no_autocast(call.device):
+            return self.engines[engine].forward(call)
 
     def _run_forward(self, live, fixed, layout, engine):
-        call = self._call_type.unflatten(live, fixed, layout)
-        with no_autocast(call.drive.device):
-            return self.engines[engine].forward(call)
+        return self._compute(self._call_type.unflatten(live, fixed, layout), engine)
 
     def _fake_forward(self, live, fixed, layout, engine):
         call = self._call_type.unflatten(live, fixed, layout)
@@ -151,10 +180,10 @@ class ScanOp(Generic[Call]):
     def _run_backward(self, grads, live, fixed, kept, layout, engine):
         call = self._call_type.unflatten(live, fixed, layout)
         outputs, saved = kept[: len(grads)], kept[len(grads) :]
-        with no_autocast(call.drive.device):
+        with no_autocast(call.device):
             by = self.engines[engine]
-            found = by.backward(call, grads, outputs, saved)
-            found += self._weight_gradients(call, found[0], outputs, saved, by.one_product)
+            grad_drive, *found = by.backward(call, grads, outputs, saved)
+            found = _source_gradients(by, call.source, grad_drive) + found
         return [grad.to(tensor.dtype) for grad, tensor in zip(found, live, strict=True)]
 
     def _fake_backward(self, grads, live, fixed, kept, layout, engine):
@@ -168,8 +197,7 @@ class ScanOp(Generic[Call]):
 
     def _first_order(self, ctx, grads):
         live, fixed, kept = _split(ctx.saved_tensors, *ctx.split)
-        count = len(self._call_type.unflatten(live, fixed, ctx.layout).outputs_like())
-        grads = _given(grads[:count], kept)
+        grads = _given(grads[: self._call_type.output_count], kept)
         found = self._backward(grads, live, fixed, kept, ctx.layout, ctx.engine)
         return found, [None] * len(fixed), None, None
 
@@ -193,15 +221,13 @@ class _Direct(torch.autograd.Function):
     """The same forward and backward without the dispatcher."""
 
     @staticmethod
-    def forward(ctx, op: ScanOp, engine: str, layout: str, count: int, *tensors: Tensor):
-        live, fixed, _ = _split(tensors, count, len(tensors) - count)
-        kept = op._run_forward(live, fixed, layout, engine)
+    def forward(ctx, op: ScanOp, engine: str, call, layout: str, count: int, *tensors: Tensor):
+        kept = op._compute(call, engine)
         ctx.op, ctx.engine, ctx.layout = op, engine, layout
-        ctx.split = len(live), len(fixed)
+        ctx.split = count, len(tensors) - count
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors, *kept)
-        outputs = len(op._call_type.unflatten(live, fixed, layout).outputs_like())
-        return tuple(kept[:outputs])
+        return tuple(kept[: call.output_count])
 
     @staticmethod
     def backward(ctx, *grads):
@@ -209,7 +235,17 @@ class _Direct(torch.autograd.Function):
         # A gradient that is itself to be differentiated goes through the registered op.
         run = ctx.op._backward if torch.is_grad_enabled() else ctx.op._run_backward
         found = run(_given(grads, kept), live, fixed, kept, ctx.layout, ctx.engine)
-        return None, None, None, None, *found, *([None] * len(fixed))
+        return None, None, None, None, None, *found, *([None] * len(fixed))
+
+
+def _source_gradients(engine: Engine, source: Source, grad_drive: Tensor) -> list[Tensor]:
+    """The gradients of a source's live tensors, in their order."""
+    if isinstance(source, Tensor):
+        return [grad_drive]
+    grad_drive = grad_drive.to(source.weight.dtype)
+    features = [source.features_gradient(grad_drive)] if source.needs_gradient else []
+    weight, bias = engine.input_gradients(source, grad_drive)
+    return [*features, weight, *([] if bias is None else [bias])]
 
 
 def _given(grads: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> list[Tensor]:
@@ -255,7 +291,7 @@ class _ReferenceBackend(Backend[Call]):
         return None
 
     def run(self, call: Call) -> list[Tensor]:
-        with no_autocast(call.drive.device):
+        with no_autocast(call.device):
             return self._reference(call)
 
 

@@ -35,19 +35,19 @@ class CpuEngine(Engine[Call]):
         return installed() if self._given is None else self._given
 
     def refuses(self, call: Call) -> str | None:
-        drive, structure = call.drive, call.structure  # pyright: ignore
-        if drive.device.type != "cpu":
-            return f"the compiled CPU scan runs on the CPU and this call is on {drive.device.type}"
-        if drive.dtype not in _DTYPES:
-            return f"the compiled CPU scan computes float32 and float64, not {_word(drive.dtype)}"
-        if structure not in _STRUCTURES:
-            return f"the compiled CPU scan has no {structure.replace('_', '-')} matrices"
+        if call.device.type != "cpu":
+            return f"the compiled CPU scan runs on the CPU and this call is on {call.device.type}"
+        if call.dtype not in _DTYPES:
+            return f"the compiled CPU scan computes float32 and float64, not {_word(call.dtype)}"
+        if call.structure not in _STRUCTURES:
+            return f"the compiled CPU scan has no {call.structure.replace('_', '-')} matrices"
         library = self.library
         return library if isinstance(library, str) else None
 
     def one_product(
         self, structure: Structure, inputs: Tensor, grads: Tensor, factors: Sequence[Tensor]
     ) -> tuple[Tensor, ...]:
+        """The gradients of the factors behind one product."""
         found = low_rank_gradients(structure.name, inputs, grads, factors, library=self.library)
         return found or plain_product(structure, inputs, grads, factors)
 
@@ -60,43 +60,45 @@ class CpuEngine(Engine[Call]):
 
 
 def lay_out(
-    cell: int, call, *, initial_cell=None, hold_cell=None, inner_bias=None
+    cell: int, call: ScanCall, *, drive: Tensor | None = None
 ) -> tuple[ScanStruct, list[Tensor]]:
-    """The call as the library reads it, and the tensors that it points into."""
-    drive = call.drive
-    gates, steps, batch, units = drive.shape
+    """The call as the library reads it, and the tensors that it points into.
+
+    Only the forward reads the drive.
+    """
+    gates, steps, batch, units = call.shape
     expand, *others = call.factors
     project, diagonal = (*others, None, None)[:2]
     rank = 0 if project is None else project.shape[1]
     tied = project is not None and project.shape[0] == 1
     mask_count = 0 if call.masks is None else call.masks.shape[0]
     hold_width = 0 if call.hold is None else call.hold.shape[-1]
-    hold_cell_width = 0 if hold_cell is None else hold_cell.shape[-1]
+    hold_cell_width = 0 if call.hold_cell is None else call.hold_cell.shape[-1]
     struct = ScanStruct(
-        cell, drive.dtype == torch.float64, steps, batch, units, rank, tied, mask_count,
+        cell, call.dtype == torch.float64, steps, batch, units, rank, tied, mask_count,
         hold_width, hold_cell_width, torch.get_num_threads(),
     )  # fmt: skip
     per_sequence = (batch, units)
     wanted = (
         ("drive", drive, (gates, steps, batch, units)),
         ("initial", call.initial, per_sequence),
-        ("initial_cell", initial_cell, per_sequence),
+        ("initial_cell", call.initial_cell, per_sequence),
         ("expand", expand, (gates, units, rank or units)),
         ("project", project, (1 if tied else gates, rank, units)),
         ("diagonal", diagonal, (gates, units)),
         ("masks", call.masks, (1 if mask_count == 1 else gates, batch, units)),
         ("hold", call.hold, (steps, batch, 1 if hold_width == 1 else units)),
-        ("hold_cell", hold_cell, (steps, batch, 1 if hold_cell_width == 1 else units)),
-        ("inner_bias", inner_bias, (units,)),
+        ("hold_cell", call.hold_cell, (steps, batch, 1 if hold_cell_width == 1 else units)),
+        ("inner_bias", call.inner_bias, (units,)),
     )
     keep = []
     for name, tensor, shape in wanted:
         if tensor is None:
             continue
-        if tensor.shape != shape or tensor.dtype != drive.dtype:
+        if tensor.shape != shape or tensor.dtype != call.dtype:
             raise ValueError(
                 f"{name} is {tuple(tensor.shape)} of {_word(tensor.dtype)}: expected {shape} of "
-                f"{_word(drive.dtype)}, to match the drive {tuple(drive.shape)}"
+                f"{_word(call.dtype)}, to match the drive {tuple(call.shape)}"
             )
         keep.append(point(struct, name, tensor))
     return struct, keep

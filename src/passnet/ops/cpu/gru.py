@@ -9,6 +9,7 @@ from torch import Tensor
 
 from passnet.ops.cpu.engine import CpuEngine, lay_out, point
 from passnet.ops.gru_scan.call import GruScan
+from passnet.ops.gru_scan.gradient import weight_gradients
 
 _CELLS = {"after": 0, "before": 1}
 
@@ -19,11 +20,11 @@ class CpuGru(CpuEngine[GruScan]):
 
     def saved_like(self, call: GruScan) -> list[Tensor]:
         count = 4 if call.reset == "after" else 3
-        return [call.drive.new_empty((count, *call.drive.shape[1:]))]
+        return [call.initial.new_empty((count, *call.shape[1:]))]
 
     def forward(self, call: GruScan) -> list[Tensor]:
         (states,), (kept,) = call.outputs_like(), self.saved_like(call)
-        struct, keep = lay_out(_CELLS[call.reset], call, inner_bias=call.inner_bias)
+        struct, keep = lay_out(_CELLS[call.reset], call, drive=call.drive)
         keep += [point(struct, "states", states), point(struct, "kept", kept)]
         self.run(struct, backward=False)
         return [states, kept]
@@ -31,9 +32,9 @@ class CpuGru(CpuEngine[GruScan]):
     def backward(
         self, call: GruScan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
     ) -> list[Tensor]:
-        grad_drive = torch.empty(call.drive.shape, dtype=call.drive.dtype)
-        grad_initial = torch.empty(call.initial.shape, dtype=call.drive.dtype)
-        struct, keep = lay_out(_CELLS[call.reset], call, inner_bias=call.inner_bias)
+        grad_drive = torch.empty(call.shape, dtype=call.dtype)
+        grad_initial = torch.empty(call.initial.shape, dtype=call.dtype)
+        struct, keep = lay_out(_CELLS[call.reset], call)
         keep += [
             point(struct, "states", outputs[0]),
             point(struct, "kept", saved[0]),
@@ -42,4 +43,5 @@ class CpuGru(CpuEngine[GruScan]):
             point(struct, "grad_initial", grad_initial),
         ]
         self.run(struct, backward=True)
-        return [grad_drive, grad_initial]
+        rest = weight_gradients(call, grad_drive, outputs, saved, self.one_product)
+        return [grad_drive, grad_initial, *rest]

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from passnet.ops.cpu.engine import CpuEngine, lay_out, point
-from passnet.ops.cpu.library import ScanStruct
 from passnet.ops.lstm_scan.call import LstmScan
+from passnet.ops.lstm_scan.gradient import weight_gradients
 
 _CELL = 2
 
@@ -19,11 +19,11 @@ class CpuLstm(CpuEngine[LstmScan]):
     """Keeps the four gates and the tanh of the cell that the output gate read."""
 
     def saved_like(self, call: LstmScan) -> list[Tensor]:
-        return [call.drive.new_empty((5, *call.drive.shape[1:]))]
+        return [call.initial.new_empty((5, *call.shape[1:]))]
 
     def forward(self, call: LstmScan) -> list[Tensor]:
         results = [*call.outputs_like(), *self.saved_like(call)]
-        struct, keep = _lay_out(call)
+        struct, keep = lay_out(_CELL, call, drive=call.drive)
         for name, tensor in zip(("states", "cells", "kept"), results, strict=True):
             keep.append(point(struct, name, tensor))
         self.run(struct, backward=False)
@@ -32,15 +32,13 @@ class CpuLstm(CpuEngine[LstmScan]):
     def backward(
         self, call: LstmScan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
     ) -> list[Tensor]:
-        found = {
-            "grad_drive": call.drive,
-            "grad_initial": call.initial,
-            "grad_initial_cell": call.initial_cell,
+        shapes = {
+            "grad_drive": call.shape,
+            "grad_initial": call.initial.shape,
+            "grad_initial_cell": call.initial_cell.shape,
         }
-        found = {
-            name: torch.empty(like.shape, dtype=call.drive.dtype) for name, like in found.items()
-        }
-        struct, keep = _lay_out(call)
+        found = {name: torch.empty(shape, dtype=call.dtype) for name, shape in shapes.items()}
+        struct, keep = lay_out(_CELL, call)
         given = {
             "states": outputs[0],
             "cells": outputs[1],
@@ -50,8 +48,5 @@ class CpuLstm(CpuEngine[LstmScan]):
         }
         keep += [point(struct, name, tensor) for name, tensor in (given | found).items()]
         self.run(struct, backward=True)
-        return list(found.values())
-
-
-def _lay_out(call: LstmScan) -> tuple[ScanStruct, list[Tensor]]:
-    return lay_out(_CELL, call, initial_cell=call.initial_cell, hold_cell=call.hold_cell)
+        rest = weight_gradients(call, found["grad_drive"], outputs, saved, self.one_product)
+        return [*found.values(), *rest]

@@ -8,16 +8,18 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-Structure = Literal["dense", "low_rank", "low_rank_plus_diagonal"]
+from passnet.ops.scan import ScanCall
+
+Cell = Literal["gru_after", "gru_before", "lstm"]
 ELEMENTS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
-CELLS = {"gru_after": 0, "gru_before": 1, "lstm": 2}
+CELLS: dict[Cell, int] = {"gru_after": 0, "gru_before": 1, "lstm": 2}
 
 
 @dataclass(frozen=True)
 class Call:
     """The compile-time side of a scan: everything but T, B and the numbers themselves."""
 
-    cell: Literal["gru_after", "gru_before", "lstm"]
+    cell: Cell
     units: int
     rank: int | None  # None: dense
     dtype: torch.dtype
@@ -36,6 +38,18 @@ class Call:
     def merged(self) -> bool:
         """Whether all gates read one projection."""
         return self.tied and self.masks != 2
+
+    @property
+    def kept(self) -> int:
+        """How many values of a unit the forward keeps for the backward."""
+        return 3 if self.cell == "gru_before" else 4
+
+    @property
+    def slots(self) -> int:
+        """How many d-wide summaries of the state a step has."""
+        if not self.merged:
+            return self.gates
+        return 2 if self.cell == "gru_before" else 1
 
     def constants(self) -> dict[str, int]:
         """The macros every kernel source reads."""
@@ -59,30 +73,20 @@ def _kind(tensor: Tensor | None, axis: int) -> int:
     return 1 if tensor.shape[axis] == 1 else 2
 
 
-def describe(
-    drive: Tensor,
-    factors: tuple[Tensor, ...],
-    *,
-    cell: Literal["gru_after", "gru_before", "lstm"],
-    structure: Structure,
-    masks: Tensor | None = None,
-    hold: Tensor | None = None,
-    hold_cell: Tensor | None = None,
-    inner_bias: Tensor | None = None,
-) -> Call:
-    """The call these tensors make."""
-    units = drive.shape[-1]
+def describe(call: ScanCall, cell: Cell) -> Call:
+    """The compile-time side of a scan."""
+    units, structure, factors = call.shape[-1], call.structure, call.factors
     return Call(
         cell=cell,
         units=units,
         rank=None if structure == "dense" else factors[0].shape[-1],
-        dtype=drive.dtype,
+        dtype=call.dtype,
         diagonal=structure == "low_rank_plus_diagonal",
         tied=structure != "dense" and factors[1].shape[0] == 1,
-        masks=_kind(masks, 0),
-        hold=2 if hold is not None and units == 1 else _kind(hold, -1),
-        hold_cell=2 if hold_cell is not None and units == 1 else _kind(hold_cell, -1),
-        inner_bias=inner_bias is not None,
+        masks=_kind(call.masks, 0),
+        hold=2 if call.hold is not None and units == 1 else _kind(call.hold, -1),
+        hold_cell=2 if call.hold_cell is not None and units == 1 else _kind(call.hold_cell, -1),
+        inner_bias=call.inner_bias is not None,
     )
 
 
@@ -95,10 +99,10 @@ def refuses_anywhere(call: Call) -> str | None:
     return None
 
 
-def refuses_device(drive: Tensor, structure: str) -> str | None:
+def refuses_device(device: torch.device, structure: str) -> str | None:
     """Why these tensors are not for the CUDA scan at all, or None."""
-    if drive.device.type != "cuda":
-        return f"the CUDA scan runs on a GPU and this call is on {drive.device.type}"
+    if device.type != "cuda":
+        return f"the CUDA scan runs on a GPU and this call is on {device.type}"
     if structure not in ("dense", "low_rank", "low_rank_plus_diagonal"):
         return f"the CUDA scan has no {structure.replace('_', '-')} matrices"
     return None

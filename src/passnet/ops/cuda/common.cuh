@@ -64,7 +64,8 @@ __device__ __forceinline__ float tanh_exact(float x) {
   p = fmaf(s, p, -0.33333267f);
   float small = fmaf(x * s, p, x);
   float e = exp_scaled(x, 2.88539004325866f, 3.85192598e-8f);
-  float large = fmaf(-2.0f, reciprocal_fast(1.0f + e), 1.0f);
+  const float d = 1.0f + e, r = reciprocal_fast(d);
+  float large = fmaf(-2.0f, fmaf(fmaf(-d, r, 1.0f), r, r), 1.0f);
   return s < 0.36f ? small : large;
 }
 

@@ -125,8 +125,14 @@ def cubin(source: str, *, arch: str, options: tuple[str, ...] = ()) -> bytes:
 
 
 @cache
-def _driver() -> ctypes.CDLL:
-    return ctypes.CDLL("libcuda.so.1")
+def _driver() -> ctypes.PyDLL:
+    # Calls keep the interpreter's lock, so that threads do not mix up the arguments of a launch.
+    driver = ctypes.PyDLL("libcuda.so.1")
+    sizes = [ctypes.c_uint] * 7
+    place = [ctypes.c_void_p, *sizes, ctypes.c_void_p, ctypes.c_void_p]
+    driver.cuLaunchCooperativeKernel.argtypes = place
+    driver.cuLaunchKernel.argtypes = [*place, ctypes.c_void_p]
+    return driver
 
 
 def _check_driver(status: int) -> None:
@@ -179,6 +185,7 @@ class Kernel:
         )
         self.device = device
         self.shared = shared
+        self._slots = None
         if shared > 48 * 1024:
             maximum_dynamic_shared = 8
             _check_driver(
@@ -193,7 +200,7 @@ class Kernel:
 
     def launch(
         self,
-        grid: int,
+        grid: tuple[int, int, int],
         threads: int,
         arguments: list[torch.Tensor | int | None],
         *,
@@ -201,18 +208,22 @@ class Kernel:
     ) -> None:
         """Queue the kernel on torch's current stream; None stands for a null pointer."""
         _enter(self.device)
-        values: list[ctypes.c_void_p | ctypes.c_int] = []
-        for argument in arguments:
-            if argument is None:
-                values.append(ctypes.c_void_p(0))
-            elif isinstance(argument, int):
-                values.append(ctypes.c_int(argument))
-            else:
-                values.append(ctypes.c_void_p(argument.data_ptr()))
-        pointers = (ctypes.c_void_p * len(values))(*[ctypes.addressof(v) for v in values])
-        stream = ctypes.c_void_p(torch.cuda.current_stream(self.device).cuda_stream)
-        place = (self.function, grid, 1, 1, threads, 1, 1, self.shared, stream, pointers)
+        if self._slots is None:
+            self._slots = _slots(len(arguments))
+        values, pointers = self._slots
+        values[:] = [
+            0 if a is None else a if isinstance(a, int) else a.data_ptr() for a in arguments
+        ]
+        stream = torch._C._cuda_getCurrentRawStream(self.device)  # pyright: ignore
+        place = (self.function, *grid, threads, 1, 1, self.shared, stream, pointers)
         if cooperative:
             _check_driver(_driver().cuLaunchCooperativeKernel(*place))
         else:
             _check_driver(_driver().cuLaunchKernel(*place, None))
+
+
+def _slots(count: int):
+    """Room for the arguments of a launch, eight bytes each, and the pointers to them."""
+    values = (ctypes.c_uint64 * count)()
+    base = ctypes.addressof(values)
+    return values, (ctypes.c_void_p * count)(*(base + 8 * i for i in range(count)))

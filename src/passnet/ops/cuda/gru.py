@@ -2,63 +2,24 @@
 
 from __future__ import annotations
 
-from typing import Any, final
+from typing import final
 
 from torch import Tensor
 
-from passnet.ops.cuda.call import Call, describe, refuses_device
-from passnet.ops.cuda.scan import gru_backward, gru_forward, refuses
+from passnet.ops.cuda.call import Cell
+from passnet.ops.cuda.engine import CudaEngine
 from passnet.ops.gru_scan.call import GruScan
-from passnet.ops.scan import Engine
+from passnet.ops.gru_scan.gradient import weight_gradients
 
 
 @final
-class CudaGru(Engine[GruScan]):
-    """Persistent kernels that keep state and factors on chip for a whole sequence."""
+class CudaGru(CudaEngine[GruScan]):
+    """Keeps the gates, and for reset-after the product behind the reset gate."""
 
-    name = "cuda"
+    def cell(self, call: GruScan) -> Cell:
+        return "gru_after" if call.reset == "after" else "gru_before"
 
-    def refuses(self, call: GruScan) -> str | None:
-        return refuses_device(call.drive, call.structure) or refuses(
-            _call(call), device=call.drive.device.index or 0
-        )
-
-    def saved_like(self, call: GruScan) -> list[Tensor]:
-        """The gates of every step, reset first; reset-after also what its reset gate multiplied."""
-        count = 4 if call.reset == "after" else 3
-        return [call.drive.new_empty(count, *call.drive.shape[1:])]
-
-    def forward(self, call: GruScan) -> list[Tensor]:
-        states, saved = gru_forward(call.drive, call.initial, call.factors, **_words(call))
-        return [states, *saved]
-
-    def backward(
-        self, call: GruScan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
+    def plain_weight_gradients(
+        self, call: GruScan, grad_drive: Tensor, outputs: list[Tensor], saved: list[Tensor]
     ) -> list[Tensor]:
-        return list(
-            gru_backward(
-                grads[0],
-                call.drive,
-                call.initial,
-                call.factors,
-                outputs[0],
-                tuple(saved),
-                **_words(call),
-            )
-        )
-
-
-def _words(call: GruScan) -> dict[str, Any]:
-    return {
-        "structure": call.structure,
-        "reset": call.reset,
-        "masks": call.masks,
-        "hold": call.hold,
-        "inner_bias": call.inner_bias,
-    }
-
-
-def _call(call: GruScan) -> Call:
-    words = _words(call)
-    cell = "gru_after" if words.pop("reset") == "after" else "gru_before"
-    return describe(call.drive, call.factors, cell=cell, **words)
+        return weight_gradients(call, grad_drive, outputs, saved)

@@ -38,95 +38,45 @@ def source(*, backward: bool) -> str:
     )
 
 
-@cache
-def _kernel(chosen: tuple[str, ...], backward: bool, shared: int, device: int) -> Kernel:
-    name = "scan_backward" if backward else "scan_forward"
-    text = source(backward=backward)
-    return Kernel(text, name, device=device, options=chosen, shared=shared)
-
-
 def kernel(layout: Plan, device: int) -> Kernel:
     """The compiled kernel of one layout."""
     backward = bool(layout.constants["BACKWARD"])
-    return _kernel(layout.options(), backward, layout.shared_bytes, device)
+    return Kernel(
+        source(backward=backward),
+        "scan_backward" if backward else "scan_forward",
+        device=device,
+        options=layout.options(),
+        shared=layout.shared_bytes,
+    )
 
 
-def _chosen(call: Call, backward: bool, device: int) -> Plan:
+@cache
+def _chosen(call: Call, backward: bool, device: int) -> tuple[Kernel, Plan]:
     processors, limit, _ = device_limits(device)
     layout = plan(call, backward=backward, processors=processors, shared_limit=limit)
-    if layout is None:
-        raise ValueError(refuses(call, processors=processors, shared_limit=limit))
-    return layout
+    assert layout is not None
+    return kernel(layout, device), layout
 
 
-def _three(factors: tuple[Tensor, ...]) -> list[Tensor | None]:
-    return [*factors, *[None] * (3 - len(factors))]
-
-
-def _launch(layout: Plan, arguments: list, like: Tensor, steps: int, batch: int) -> None:
+def launch(
+    call: Call, arguments: list, like: Tensor, *, backward: bool, layout: Plan | None = None
+) -> None:
+    """Run one pass over the states `like` [T, B, n]; a given layout is tried instead."""
+    steps, batch, _ = like.shape
     device = like.device.index
+    if layout is None:
+        chosen, layout = _chosen(call, backward, device)
+    else:
+        chosen = kernel(layout, device)
     most = device_limits(device)[0] // layout.blocks
     groups = min(most, ceil(batch / layout.tile))
     exchange = torch.empty(groups * layout.exchange_floats, dtype=torch.float32, device=like.device)
     for start in range(0, batch, groups * layout.tile):
         here = min(groups, ceil((batch - start) / layout.tile))
         exchange.zero_()  # a packet counts once its last bit differs from what was there
-        kernel(layout, device).launch(
-            here * layout.blocks,
+        chosen.launch(
+            (here * layout.blocks, 1, 1),
             layout.constants["NT"],
             [*arguments, exchange, steps, batch, start],
             cooperative=True,
         )
-
-
-def forward(
-    call: Call,
-    drive: Tensor,
-    *,
-    h0: Tensor,
-    c0: Tensor | None,
-    factors: tuple[Tensor, ...],
-    masks: Tensor | None,
-    hold: Tensor | None,
-    hold_cell: Tensor | None,
-    inner_bias: Tensor | None,
-    layout: Plan | None = None,
-) -> tuple[Tensor, Tensor | None, Tensor]:
-    """States, cells (LSTM) and what the backward reads; every tensor must be contiguous."""
-    layout = layout or _chosen(call, False, drive.device.index)
-    _, steps, batch, units = drive.shape
-    states = torch.empty_like(drive[0])
-    cells = torch.empty_like(states) if call.cell == "lstm" else None
-    kept = 3 if call.cell == "gru_before" else 4
-    saved = drive.new_empty(kept, steps, batch, units)
-    arguments = [drive, h0, c0, *_three(factors), masks, hold, hold_cell, inner_bias]
-    _launch(layout, [*arguments, states, cells, saved], drive, steps, batch)
-    return states, cells, saved
-
-
-def backward(
-    call: Call,
-    grad_states: Tensor,
-    *,
-    grad_cells: Tensor | None,
-    h0: Tensor,
-    c0: Tensor | None,
-    factors: tuple[Tensor, ...],
-    masks: Tensor | None,
-    hold: Tensor | None,
-    hold_cell: Tensor | None,
-    states: Tensor,
-    cells: Tensor | None,
-    saved: Tensor,
-    layout: Plan | None = None,
-) -> tuple[Tensor, Tensor, Tensor | None]:
-    """Gradients of the drive, of h0 and of c0 (LSTM); every tensor must be contiguous."""
-    layout = layout or _chosen(call, True, states.device.index)
-    steps, batch, units = states.shape
-    grad_drive = states.new_empty(call.gates, steps, batch, units)
-    grad_h0 = torch.empty_like(h0)
-    grad_c0 = torch.empty_like(h0) if call.cell == "lstm" else None
-    arguments = [grad_states, grad_cells, h0, c0, *_three(factors), masks, hold, hold_cell]
-    arguments += [states, cells, saved, grad_drive, grad_h0, grad_c0]
-    _launch(layout, arguments, states, steps, batch)
-    return grad_drive, grad_h0, grad_c0

@@ -8,8 +8,8 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
               const io_t* __restrict__ hold, const io_t* __restrict__ hold_cell,
               const io_t* __restrict__ states, const io_t* __restrict__ cells,
               const io_t* __restrict__ saved, io_t* __restrict__ grad_drive,
-              io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0, float* exchange,
-              int T, int B, int b0) {
+              io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0,
+              float* __restrict__ summaries, float* exchange, int T, int B, int b0) {
   GROUP_SETUP
   Project1 project1;
   project1.load(wp1, [&](int gate, int row, int k) {
@@ -25,7 +25,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   Expand2::load(we2, [&](int u, int, int k) { return f.project(2, k, u); });
 #endif
   constexpr int SAVED = CELL == 1 ? 3 : 4;
-  constexpr int LOADS = SAVED + (CELL == 2 ? 5 : 2);
+  constexpr int LOADS = SAVED + (CELL == 2 ? 3 : 2);
   float dh[EPT], next[LOADS][EPT];
 #if CELL == 2
   float dcell[EPT];
@@ -42,13 +42,14 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     for (int e = 0; e < EPT; e++) {
       const long long o = t * step + at[e];
       next[0][e] = read(grad_states + o, valid[e]);
-      next[1][e] = read(t > 0 ? states + o - step : h0 + at[e], valid[e]);
+      // The state before; an LSTM's states enter only its weight gradients.
+      const io_t* before = CELL == 2 ? cells : states;
+      const io_t* start = CELL == 2 ? c0 : h0;
+      next[1][e] = read(t > 0 ? before + o - step : start + at[e], valid[e]);
 #pragma unroll
       for (int k = 0; k < SAVED; k++) next[2 + k][e] = read(saved + k * plane + o, valid[e]);
 #if CELL == 2
-      next[2 + SAVED][e] = read(t > 0 ? cells + o - step : c0 + at[e], valid[e]);
-      next[3 + SAVED][e] = read(cells + o, valid[e]);
-      next[4 + SAVED][e] = grad_cells ? read(grad_cells + o, valid[e]) : 0.0f;
+      next[2 + SAVED][e] = grad_cells ? read(grad_cells + o, valid[e]) : 0.0f;
 #endif
     }
   };
@@ -77,16 +78,16 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     for (int e = 0; e < EPT; e++) {
       const float keep = HELD(HOLD, hold, e), keep_cell = HELD(HOLD_CELL, hold_cell, e);
       const float i = next[2][e], k = next[3][e], g = next[4][e], o = next[5][e];
-      const float total = dh[e] + next[0][e];
+      const float total = dh[e] + next[0][e], total_cell = dcell[e] + next[6][e];
       const float fresh = HOLD ? total * (1.0f - keep) : total;
-      const float squashed = tanh_exact(next[7][e]);
+      const float squashed = tanh_exact(fmaf(i, g, k * next[1][e]));  // of the proposed cell
       const float dout = fresh * squashed * o * (1.0f - o);
-      const float dc = dcell[e] + next[8][e] + fresh * o * (1.0f - squashed * squashed);
-      const float dc_new = HOLD_CELL ? dc * (1.0f - keep_cell) : dc;
-      const float din = dc_new * g * i * (1.0f - i);
-      const float dkeep = dc_new * next[6][e] * k * (1.0f - k);
-      const float dcand = dc_new * i * (1.0f - g * g);
-      dcell[e] = HOLD_CELL ? fmaf(dc_new, k, keep_cell * dc) : dc_new * k;
+      const float let_in = HOLD_CELL ? total_cell * (1.0f - keep_cell) : total_cell;
+      const float dc = fmaf(fresh * o, 1.0f - squashed * squashed, let_in);
+      const float din = dc * g * i * (1.0f - i);
+      const float dkeep = dc * next[1][e] * k * (1.0f - k);
+      const float dcand = dc * i * (1.0f - g * g);
+      dcell[e] = HOLD_CELL ? fmaf(dc, k, keep_cell * total_cell) : dc * k;
       direct[e] = HOLD ? keep * total : 0.0f;
       direct[e] = fmaf(diag[0][e], din, direct[e]);
       direct[e] = fmaf(diag[1][e], dkeep, direct[e]);
@@ -138,7 +139,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     }
 #if CELL == 1
     __syncthreads();
-    exchange2.run(project2, wp2, we2, xs + 2 * KU * XS, work, spare, T - 1 - t);
+    exchange2.run(project2, wp2, we2, xs + 2 * KU * XS, work, spare, T - 1 - t, SUMMARY(FZ1));
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const float r = next[2][e];
@@ -155,7 +156,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
 #endif
     __syncthreads();
     if (t > 0) fetch(t - 1);
-    exchange1.run(project1, wp1, we1, xs, work, spare, T - 1 - t);
+    exchange1.run(project1, wp1, we1, xs, work, spare, T - 1 - t, SUMMARY(0));
 #pragma unroll
     for (int e = 0; e < EPT; e++) dh[e] = valid[e] ? direct[e] + back1(e) : 0.0f;
   }

@@ -2,6 +2,7 @@
 
 constexpr int FZ1 = MERGED ? 1 : NP1;
 constexpr bool SEPARATE = MASKS == 2;  // each gate multiplies its own masked state
+constexpr int SLOTS = FZ1 + (CELL == 1 ? 1 : 0);  // summaries a step hands on to the weight gradients
 #if BACKWARD == 0
 typedef Project<SEPARATE ? NP1 : 1, SEPARATE ? D : FZ1 * D, KU, SEPARATE ? KU * XS : 0, KRP1> Project1;
 typedef Expand<NP1, D, MERGED, KSE1, NCH1> Expand1;
@@ -23,10 +24,11 @@ struct Exchange {
   float* base;
   int block;
   __device__ __forceinline__ void run(const P& project, const float* wp, const float* we,
-                                      const float* x, float* work, float* spare, int count) const {
+                                      const float* x, float* work, float* spare, int count,
+                                      const Summary& summary) const {
     const unsigned turn = ~(unsigned)count & 1u;
     project.run(wp, x, base + (long long)block * P::M * BB, turn);
-    P::reduce(base, base + SHARES, spare, block, turn);
+    P::reduce(base, base + SHARES, spare, block, turn, summary);
     X::run(we, base + SHARES, work, turn);
   }
 };
@@ -87,6 +89,11 @@ __device__ __forceinline__ float read(const io_t* p, bool valid) {
           ? to_float(diagonal[g * N + unit0 + unit[e]]) * mask[g][e] : 0.0f;                      \
     }                                                                                             \
   }
+
+// Where step t keeps its summaries from `slot` on, for this group's sequences.
+#define SUMMARY(slot)                                                                         \
+  (Summary{summaries + (((long long)t * B + b0 + group * BB) * SLOTS + (slot)) * D, SLOTS * D,  \
+           B - b0 - group * BB})
 
 // The hold of element e at step t.
 #define HELD(kind, tensor, e)                                                                 \

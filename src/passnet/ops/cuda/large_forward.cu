@@ -7,7 +7,7 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
              const io_t* __restrict__ masks, const io_t* __restrict__ hold,
              const io_t* __restrict__ hold_cell, const io_t* __restrict__ inner,
              io_t* __restrict__ states, io_t* __restrict__ cells, io_t* __restrict__ saved,
-             float* exchange, int T, int B, int b0) {
+             float* __restrict__ summaries, float* exchange, int T, int B, int b0) {
   GROUP_SETUP
   Project1 project1;
   project1.load(wp1, [&](int g, int row, int k) {
@@ -58,7 +58,7 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
       keep_cell[e] = HELD(HOLD_CELL, hold_cell, e);
 #endif
     }
-    exchange1.run(project1, wp1, we1, xs, work, spare, t);
+    exchange1.run(project1, wp1, we1, xs, work, spare, t, SUMMARY(0));
     const long long now = t * step;
 #if CELL == 0
 #pragma unroll
@@ -99,7 +99,7 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
       }
     }
     __syncthreads();
-    exchange2.run(project2, wp2, we2, xs, work, spare, t);
+    exchange2.run(project2, wp2, we2, xs, work, spare, t, SUMMARY(FZ1));
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const float c = tanh_exact(in[2][e] + Expand2::read(work, 0, seq[e], unit[e]));
@@ -120,8 +120,8 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
       const float g = tanh_exact(in[2][e] + fmaf(diag[2][e], h[e], Expand1::read(work, 2, b, j)));
       const float o = sigmoid(in[3][e] + fmaf(diag[3][e], h[e], Expand1::read(work, 3, b, j)));
       float c = fmaf(i, g, k * cell[e]);
-      if (HOLD_CELL) c = keep_cell[e] * cell[e] + (1.0f - keep_cell[e]) * c;
       float fresh = o * tanh_exact(c);
+      if (HOLD_CELL) c = keep_cell[e] * cell[e] + (1.0f - keep_cell[e]) * c;
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
       cell[e] = valid[e] ? c : 0.0f;
       h[e] = valid[e] ? fresh : 0.0f;

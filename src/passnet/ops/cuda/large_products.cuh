@@ -118,6 +118,18 @@ __device__ __forceinline__ void multiply(float (&acc)[COLS][4], const float* w, 
 __device__ __forceinline__ int fragment_row(int i) { return i % 128 / 16 + (i % 2) * 8; }
 __device__ __forceinline__ int fragment_depth(int i) { return i % 16 / 4 + (i % 4 / 2) * 4; }
 
+// The sums z of one step as the weight gradients read them: a row for each sequence.
+struct Summary {
+  float* rows;
+  int width, count;
+  __device__ __forceinline__ void keep(int k, int first, const float4& v) const {
+    const float values[4] = {v.x, v.y, v.z, v.w};
+#pragma unroll
+    for (int i = 0; i < 4; i++)
+      if (first + i < count) rows[(long long)(first + i) * width + k] = values[i];
+  }
+};
+
 // This block's share of z: part[g * ROWS + row, b] = sum over own k of w[g, k, row] * x[g, k, b].
 // The first KR steps of depth keep their weights in registers, the rest in shared memory.
 template <int NG, int ROWS, int DEPTH, int XG, int KREG>
@@ -189,7 +201,7 @@ struct Project {
   }
   // This block's slice of z, summed over the shares of the whole group.
   static __device__ __forceinline__ void reduce(const float* parts, float* z, float* work, int block,
-                                                unsigned turn) {
+                                                unsigned turn, const Summary& summary) {
     constexpr int FIT = NT / SLICE > 0 ? NT / SLICE : 1;
     constexpr int LANES = FIT > 16 ? (NBG < 16 ? NBG : 16) : (FIT < NBG ? FIT : NBG);
     for (int base = 0; base < SLICE; base += NT) {
@@ -208,7 +220,10 @@ struct Project {
             add4(sum, reinterpret_cast<float4*>(work)[s * SLICE + threadIdx.x]);
         }
       }
-      if (lane == 0 && mine) send(z + column * 4, sum.x, sum.y, sum.z, sum.w, turn);
+      if (lane == 0 && mine) {
+        send(z + column * 4, sum.x, sum.y, sum.z, sum.w, turn);
+        summary.keep(column / BT, column % BT * 4, sum);
+      }
     }
     if (LANES > 1) __syncthreads();
   }

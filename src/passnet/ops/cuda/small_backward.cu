@@ -8,7 +8,8 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
               const io_t* __restrict__ hold, const io_t* __restrict__ hold_cell,
               const io_t* __restrict__ states, const io_t* __restrict__ cells,
               const io_t* __restrict__ saved, io_t* __restrict__ grad_drive,
-              io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0, int T, int B) {
+              io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0,
+              float* __restrict__ summaries, int T, int B) {
   extern __shared__ __align__(16) float smem[];
   float* xs = smem;  // one vector of pre-activation gradients for each gate
   float* z1 = xs + G * XP;
@@ -45,9 +46,10 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   const offset_t step = (offset_t)B * N * sizeof(io_t);
   const offset_t row = ((offset_t)b * N + unit0) * sizeof(io_t);
   offset_t here = row + (offset_t)(T - 1) * step;
-  // Per step: gradient of the state, the state before, then what the forward saved.
+  float* summary = summaries + ((long long)(T - 1) * B + b) * SLOTS * D;
+  // Per step: gradient of the state, the state before (LSTM: the cell), what the forward saved.
   constexpr int SAVED = CELL == 1 ? 3 : 4;
-  constexpr int LOADS = SAVED + (CELL == 2 ? 5 : 2);
+  constexpr int LOADS = SAVED + (CELL == 2 ? 3 : 2);
   float dh[E], diag[G][E], even[LOADS][E], odd[LOADS][E];
 #if CELL == 2
   float dcell[E];
@@ -64,7 +66,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     for (int g = 0; g < G; g++) diag[g][e] = f.diag(g, unit0 + e);
   }
   auto fetch = [&](float (&into)[LOADS][E], int t, offset_t offset) {
-    const io_t* before = t > 0 ? states : h0;
+    const io_t* before = CELL == 2 ? (t > 0 ? cells : c0) : (t > 0 ? states : h0);
     const offset_t before_at = t > 0 ? offset - step : row;
 #pragma unroll
     for (int e = 0; e < E; e++) {
@@ -74,9 +76,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       for (int k = 0; k < SAVED; k++)
         into[2 + k][e] = fetch_at(saved + k * plane, offset, e, valid[e]);
 #if CELL == 2
-      into[2 + SAVED][e] = fetch_at(t > 0 ? cells : c0, before_at, e, valid[e]);
-      into[3 + SAVED][e] = fetch_at(cells, offset, e, valid[e]);
-      into[4 + SAVED][e] = grad_cells ? fetch_at(grad_cells, offset, e, valid[e]) : 0.0f;
+      into[2 + SAVED][e] = grad_cells ? fetch_at(grad_cells, offset, e, valid[e]) : 0.0f;
 #endif
     }
   };
@@ -104,16 +104,16 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       keep_cell = read_at(hold_cell, here, e, valid[e]);
 #endif
       const float i = in[2][e], k = in[3][e], g = in[4][e], o = in[5][e];
-      const float total = dh[e] + in[0][e];
+      const float total = dh[e] + in[0][e], total_cell = dcell[e] + in[6][e];
       const float fresh = HOLD ? total * (1.0f - keep[e]) : total;
-      const float squashed = tanh_exact(in[7][e]);
+      const float squashed = tanh_exact(fmaf(i, g, k * in[1][e]));  // of the proposed cell
       const float dout = fresh * squashed * o * (1.0f - o);
-      const float dc = dcell[e] + in[8][e] + fresh * o * (1.0f - squashed * squashed);
-      const float dc_new = HOLD_CELL ? dc * (1.0f - keep_cell) : dc;
-      const float din = dc_new * g * i * (1.0f - i);
-      const float dkeep = dc_new * in[6][e] * k * (1.0f - k);
-      const float dcand = dc_new * i * (1.0f - g * g);
-      dcell[e] = HOLD_CELL ? fmaf(dc_new, k, keep_cell * dc) : dc_new * k;
+      const float let_in = HOLD_CELL ? total_cell * (1.0f - keep_cell) : total_cell;
+      const float dc = fmaf(fresh * o, 1.0f - squashed * squashed, let_in);
+      const float din = dc * g * i * (1.0f - i);
+      const float dkeep = dc * in[1][e] * k * (1.0f - k);
+      const float dcand = dc * i * (1.0f - g * g);
+      dcell[e] = HOLD_CELL ? fmaf(dc, k, keep_cell * total_cell) : dc * k;
       direct[e] = HOLD ? keep[e] * total : 0.0f;
       if (DIAG) {
         direct[e] = fmaf(diag[0][e], din, direct[e]);
@@ -170,8 +170,10 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     }
 #if CELL == 1
     __syncthreads();
+    Summary<FZ1, 1, D> second;
     project2.run(xs + 2 * XP, z2);
     __syncthreads();
+    second.take(z2);
     expand2.run(z2, y);
 #pragma unroll
     for (int e = 0; e < E; e++) {
@@ -195,7 +197,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     if (t > 0) fetch(other, t - 1, here - step);
     if (t >= AHEAD && valid[0]) {
       prefetch_at(grad_states, here - AHEAD * step);
-      prefetch_at(states, here - AHEAD * step);
+      if (CELL != 2) prefetch_at(states, here - AHEAD * step);
 #pragma unroll
       for (int k = 0; k < SAVED; k++) prefetch_at(saved + k * plane, here - AHEAD * step);
 #if CELL == 2
@@ -203,11 +205,18 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       if (grad_cells) prefetch_at(grad_cells, here - AHEAD * step);
 #endif
     }
+    Summary<0, FZ1, D> first;
     project1.run(xs, z1);
     __syncthreads();
+    first.take(z1);
     expand1.run(z1, y);
 #pragma unroll
     for (int e = 0; e < E; e++) dh[e] = direct[e] + y[e][0];
+    first.put(summary);
+#if CELL == 1
+    second.put(summary);
+#endif
+    summary -= (long long)B * SLOTS * D;
     here -= step;
   };
   int t = T - 1;

@@ -7,7 +7,7 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
              const io_t* __restrict__ masks, const io_t* __restrict__ hold,
              const io_t* __restrict__ hold_cell, const io_t* __restrict__ inner,
              io_t* __restrict__ states, io_t* __restrict__ cells, io_t* __restrict__ saved,
-             int T, int B) {
+             float* __restrict__ summaries, int T, int B) {
   extern __shared__ __align__(16) float smem[];
   float* xs = smem;                 // state entering the matrices
   float* xr = xs + XP;              // reset state (reset before)
@@ -42,6 +42,7 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
   const offset_t step = (offset_t)B * N * sizeof(io_t);
   offset_t here = ((offset_t)b * N + unit0) * sizeof(io_t);
   const offset_t row = here;
+  float* summary = summaries + (long long)b * SLOTS * D;
   float h[E], diag[G][E], even[G][E], odd[G][E];
 #if CELL == 2
   float cell[E];
@@ -105,8 +106,10 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
 #endif
     }
 
+    Summary<0, FZ1, DP> first;
     project1.run(xs, z1);
     __syncthreads();
+    first.take(z1);
     float y[E][NP1];
     expand1.run(z1, y);
     float kept[CELL == 1 ? 3 : 4][E];
@@ -143,8 +146,10 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
 #pragma unroll
     for (int e = 0; e < E; e++)
       kept[1][e] = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], y[e][1]));
+    Summary<FZ1, 1, DP> second;
     project2.run(xr, z2);
     __syncthreads();
+    second.take(z2);
     float v[E][1];
     expand2.run(z2, v);
 #pragma unroll
@@ -163,10 +168,9 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
       const float k = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], y[e][1]));
       const float g = tanh_exact(in[2][e] + fmaf(diag[2][e], h[e], y[e][2]));
       const float o = sigmoid(in[3][e] + fmaf(diag[3][e], h[e], y[e][3]));
-      float c = fmaf(i, g, k * cell[e]);
-      if (HOLD_CELL) c = keep_cell[e] * cell[e] + (1.0f - keep_cell[e]) * c;
-      cell[e] = c;
+      const float c = fmaf(i, g, k * cell[e]);
       float fresh = o * tanh_exact(c);
+      cell[e] = HOLD_CELL ? keep_cell[e] * cell[e] + (1.0f - keep_cell[e]) * c : c;
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
       h[e] = fresh;
       if (valid[e]) xs[unit0 + e] = fresh;
@@ -188,6 +192,11 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
 #pragma unroll
         for (int k = 0; k < (CELL == 1 ? 3 : 4); k++) write_at(saved + k * plane, here, e, kept[k][e]);
       }
+    first.put(summary);
+#if CELL == 1
+    second.put(summary);
+#endif
+    summary += (long long)B * SLOTS * D;
     here += step;
   };
   int t = 0;

@@ -209,6 +209,29 @@ typedef Pick<DENSE, Read<1>, Expand<1, D, 0, KE2>>::type BExpand2;
 
 constexpr int Z1 = BACKWARD ? (DENSE ? N : round_up(G * D, 4 * S)) : (DENSE ? NP1 * N : G * DP);
 
+// Hands d-wide summaries of a step on to the weight gradients, [rows, SLOTS, D]: taken from shared
+// memory as soon as they are there, stored when nothing waits for it.
+constexpr int SLOTS = FZ1 + (CELL == 1 ? 1 : 0);
+template <int FIRST, int COUNT, int STRIDE>
+struct Summary {
+  static constexpr int EACH = (COUNT * D + NT - 1) / NT;
+  float value[EACH > 0 ? EACH : 1];
+  __device__ __forceinline__ void take(const float* z) {
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+      const int k = threadIdx.x + i * NT;
+      if (k < COUNT * D) value[i] = z[k / (D ? D : 1) * STRIDE + k % (D ? D : 1)];
+    }
+  }
+  __device__ __forceinline__ void put(float* row) const {
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+      const int k = threadIdx.x + i * NT;
+      if (k < COUNT * D) row[FIRST * D + k] = value[i];
+    }
+  }
+};
+
 struct Factors {
   const io_t *left, *right, *diagonal, *masks;
   int B, b;

@@ -9,7 +9,7 @@ from passnet.ops.backend import Backend, choose
 from passnet.ops.cpu.gru import CpuGru
 from passnet.ops.cuda.gru import CudaGru
 from passnet.ops.gru_scan.call import GruScan
-from passnet.ops.gru_scan.gradient import EagerGru, weight_gradients
+from passnet.ops.gru_scan.gradient import EagerGru
 from passnet.ops.gru_scan.reference import gru_reference
 from passnet.ops.scan import ScanOp
 
@@ -19,7 +19,6 @@ _op = ScanOp(
     "gru_scan",
     GruScan,
     reference=gru_reference,
-    weight_gradients=weight_gradients,
     engines=(CudaGru(), CpuGru(), EagerGru()),
 )
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import cast
+from typing import ClassVar, cast
 
 from jaxtyping import Float
 from torch import Tensor
 
 from passnet.equations import STRUCTURES
 from passnet.equations.gru import Reset
+from passnet.ops.inputs import Inputs, put_together, take_apart
 from passnet.ops.maps import GateMaps
 from passnet.ops.scan import ScanCall, states_before
 
@@ -24,7 +25,8 @@ class GruScan(ScanCall):
     parenthesis and exists for reset-after only.
     """
 
-    drive: Float[Tensor, "3 T B n"]
+    output_count: ClassVar[int] = 1
+    source: Float[Tensor, "3 T B n"] | Inputs
     initial: Float[Tensor, "B n"]
     factors: tuple[Tensor, ...]
     structure: str
@@ -32,6 +34,8 @@ class GruScan(ScanCall):
     masks: Float[Tensor, "#3 B n"] | None = None
     hold: Float[Tensor, "T B #n"] | None = None
     inner_bias: Float[Tensor, " n"] | None = None
+    initial_cell: ClassVar[None] = None
+    hold_cell: ClassVar[None] = None
 
     @property
     def maps(self) -> GateMaps:
@@ -44,26 +48,28 @@ class GruScan(ScanCall):
         return states_before(self.initial, states, steps)
 
     def outputs_like(self) -> list[Tensor]:
-        return [self.drive.new_empty(self.drive.shape[1:])]
+        return [self.initial.new_empty(self.shape[1:])]
 
     def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:
-        live = [self.drive, self.initial, *self.factors]
+        source, live, given = take_apart(self.source)
+        live += [self.initial, *self.factors]
         live += [] if self.inner_bias is None else [self.inner_bias]
         named = {"masks": self.masks, "hold": self.hold}
-        given = {name: tensor for name, tensor in named.items() if tensor is not None}
-        return live, list(given.values()), " ".join((self.structure, self.reset, *given))
+        given |= {name: tensor for name, tensor in named.items() if tensor is not None}
+        return live, list(given.values()), " ".join((self.structure, self.reset, source, *given))
 
     @classmethod
     def unflatten(cls, live: Sequence[Tensor], fixed: Sequence[Tensor], layout: str) -> GruScan:
-        structure, reset, *given = layout.split()
+        structure, reset, word, *given = layout.split()
         count = len(STRUCTURES[structure].factors)
-        drive, initial, *rest = live
+        constants = dict(zip(given, fixed, strict=True))
+        source, (initial, *rest) = put_together(word, live, constants)
         return cls(
-            drive,
+            source,
             initial,
             tuple(rest[:count]),
             structure,
             cast(Reset, reset),
             inner_bias=rest[count] if len(rest) > count else None,
-            **dict(zip(given, fixed, strict=True)),
+            **constants,
         )

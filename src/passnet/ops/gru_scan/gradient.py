@@ -7,21 +7,21 @@ the scan.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from passnet.equations import gru_gates, gru_step, hold_step
-from passnet.ops.chunks import chunks
+from passnet.ops.chunks import chunks, drive_in, each_step, gradients_to_sum
 from passnet.ops.gru_scan.call import GruScan
-from passnet.ops.maps import GateMaps
-from passnet.ops.precision import accumulation_dtype
+from passnet.ops.products import prepare
 from passnet.ops.scan import Engine, step_by_step
-from passnet.ops.weights import OneProduct, Product, factor_gradients
+from passnet.ops.weights import OneProduct, Product, factor_gradients, plain_product
 
 _OPENING, _CANDIDATE, _ALL = slice(0, 2), slice(2, 3), slice(0, 3)
+_sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+_tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
 class EagerGru(Engine[GruScan]):
@@ -34,104 +34,158 @@ class EagerGru(Engine[GruScan]):
 
     def saved_like(self, call: GruScan) -> list[Tensor]:
         """The gates of every step, reset first; reset-after also what its reset gate multiplied."""
-        return [step_by_step(call.drive, 4 if call.reset == "after" else 3)]
+        return [step_by_step(call, 4 if call.reset == "after" else 3)]
 
     def forward(self, call: GruScan) -> list[Tensor]:
+        """What is kept holds the drive first and turns into the gates in place."""
         (states,), (kept,) = call.outputs_like(), self.saved_like(call)
-        maps = call.maps
         state = call.initial.to(kept.dtype)
-        for t, drive in enumerate(call.drive.unbind(1)):
-            gates = gru_gates(state, drive, maps, reset=call.reset, inner_bias=call.inner_bias)
-            hold = None if call.hold is None else call.hold[t]
-            state = hold_step(state, gru_step(state, gates), hold)
-            states[t] = state
-            torch.stack([gate for gate in gates if gate is not None], out=kept[:, t])
+        run = _RUNS[call.reset](call, state)
+        for steps in reversed([*chunks(len(states), state.numel(), state.device.type)]):
+            gates, drive = kept[:, steps], drive_in(call, steps)
+            gates[:2], gates[-1] = drive[:2], drive[2]
+            found = states[steps].to(kept.dtype)
+            state = run.forward(state, gates, _at(call.hold, steps, kept), found)
+            if found.dtype != states.dtype:
+                states[steps] = found
         return [states, kept]
 
     def backward(
         self, call: GruScan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
     ) -> list[Tensor]:
         """By recursion from the last step, in chunks of steps whose slopes are formed at once."""
-        states = outputs[0]
-        work = accumulation_dtype(states.dtype)
-        grad_drive = torch.empty_like(call.drive, dtype=work)
-        grad = torch.zeros_like(states[0], dtype=work)
-        recur = _recur_after if call.reset == "after" else _recur_before
-        for steps in chunks(len(states), states[0].numel(), states.device.type):
-            previous = call.previous(states, steps).to(work)
-            slopes = _slopes(previous, saved[0][:, steps], _at(call.hold, steps))
-            grad = recur(call.maps, slopes, grads[0][steps], grad, grad_drive[:, steps])
-        return [grad_drive, grad]
+        (states,), (kept,) = outputs, saved
+        grad_drive = kept.new_empty(call.shape)
+        grad = kept.new_zeros(call.initial.shape)
+        run = _RUNS[call.reset](call, grad)
+        for steps in chunks(len(states), grad.numel(), grad.device.type):
+            gates, slopes = kept[:, steps], grad_drive[:, steps]
+            previous = call.previous(states, steps).to(kept.dtype)
+            passed = _slopes(previous, gates, _at(call.hold, steps, kept), slopes)
+            rows = gradients_to_sum(grads[0][steps], grad)
+            run.backward(rows, gates[0], slopes, passed)
+            grad = rows[0].clone()
+        return [grad_drive, grad, *weight_gradients(call, grad_drive, outputs, saved)]
 
 
-class _Slopes(NamedTuple):
-    """Gradient of a pre-activation = slope x gradient of the state (reset-before: of r h).
-
-    They depend on no later step, so they are known for all steps before the recursion.
-    """
-
-    reset: Tensor
-    carry: Tensor
-    candidate: Tensor
-    kept: Tensor
-    reset_gate: Tensor
+def _at(hold: Tensor | None, steps: slice, like: Tensor) -> Tensor | None:
+    return None if hold is None else hold[steps].to(like.dtype)
 
 
 def _slopes(
-    previous: Float[Tensor, "t B n"], gates: Float[Tensor, "g t B n"], hold: Tensor | None
-) -> _Slopes:
-    reset, carry, candidate, *inner = gates
-    transform = 1 - carry
-    slope_carry = (previous - candidate).mul_(carry).mul_(transform)
-    slope_candidate = torch.addcmul(transform, transform, candidate.square(), value=-1)
-    kept = carry
+    previous: Float[Tensor, "t B n"],
+    gates: Float[Tensor, "g t B n"],
+    hold: Float[Tensor, "t B #n"] | None,
+    slopes: Float[Tensor, "3 t B n"],
+) -> Float[Tensor, "t B n"]:
+    """Fill `slopes` and return that of the state itself; none depends on a later step.
+
+    The gradient of a pre-activation is its slope times the gradient of the state (for the reset
+    gate of reset-before, that of r h).
+    """
+    reset, carry, *inner, candidate = gates
+    to_carry, to_candidate, passed = previous - candidate, 1 - carry, carry
     if hold is not None:
         let_in = 1 - hold
-        slope_carry.mul_(let_in)
-        slope_candidate.mul_(let_in)
-        kept = hold + let_in * carry
-    through = inner[0] * slope_candidate if inner else previous
-    slope_reset = torch.addcmul(reset, reset, reset, value=-1).mul_(through)
-    return _Slopes(slope_reset, slope_carry, slope_candidate, kept, reset)
+        to_carry.mul_(let_in)
+        to_candidate.mul_(let_in)
+        passed = torch.addcmul(hold, let_in, carry)
+    _sigmoid_backward(to_carry, carry, grad_input=slopes[1])
+    _tanh_backward(to_candidate, candidate, grad_input=slopes[2])
+    to_reset = inner[0] * slopes[2] if inner else previous
+    _sigmoid_backward(to_reset, reset, grad_input=slopes[0])
+    return passed
 
 
-def _at(tensor: Tensor | None, steps: slice) -> Tensor | None:
-    return None if tensor is None else tensor[steps]
-
-
-def _recur_after(
-    maps: GateMaps, slopes: _Slopes, grad_states: Tensor, grad: Tensor, grad_drive: Tensor
+def _next_state(
+    state: Tensor, candidate: Tensor, carry: Tensor, hold: Tensor | None, out: Tensor
 ) -> Tensor:
-    """Fill `grad_drive`; return the gradient of the state before the first of these steps."""
-    outside = torch.stack((slopes.reset, slopes.carry, slopes.candidate), dim=1)
-    inside = outside.clone()
-    # The candidate's matrix sits behind the reset gate.
-    inside[:, 2].mul_(slopes.reset_gate)
-    for t in range(len(outside) - 1, -1, -1):
-        grad = grad + grad_states[t]
-        back = maps.transpose(inside[t] * grad, _ALL)
-        outside[t].mul_(grad)
-        grad = torch.addcmul(back, slopes.kept[t], grad)
-    grad_drive.copy_(outside.transpose(0, 1))
-    return grad
+    """`gru_step`, then `hold_step`: each lets in one minus what it keeps."""
+    torch.lerp(candidate, state, carry, out=out)
+    return out if hold is None else torch.lerp(out, state, hold, out=out)
 
 
-def _recur_before(
-    maps: GateMaps, slopes: _Slopes, grad_states: Tensor, grad: Tensor, grad_drive: Tensor
-) -> Tensor:
-    """The same with the candidate's matrix reading r h: one more product in the chain."""
-    opening = torch.stack((slopes.reset, slopes.carry), dim=1)
-    candidate = slopes.candidate
-    for t in range(len(opening) - 1, -1, -1):
-        grad = grad + grad_states[t]
-        gated = maps.transpose(candidate[t].mul_(grad).unsqueeze(0), _CANDIDATE)
-        opening[t, 0].mul_(gated)
-        opening[t, 1].mul_(grad)
-        back = maps.transpose(opening[t], _OPENING)
-        grad = back.addcmul_(gated, slopes.reset_gate[t]).addcmul_(slopes.kept[t], grad)
-    grad_drive[:2].copy_(opening.transpose(0, 1))
-    grad_drive[2].copy_(candidate)
-    return grad
+@final
+class _After:
+    """`gru_gates` for reset-after: all matrices read the state, the reset gate follows them."""
+
+    def __init__(self, call: GruScan, state: Tensor) -> None:
+        self._all = prepare(call.maps, _ALL, state)
+        self._inner_bias = call.inner_bias
+
+    def forward(self, state: Tensor, gates: Tensor, hold: Tensor | None, found: Tensor) -> Tensor:
+        """Turn the drive into gates; inner, which has none, starts as its bias."""
+        gates[2] = 0 if self._inner_bias is None else self._inner_bias
+        steps = gates.transpose(0, 1)
+        for products, opened, reset, carry, inner, candidate, held, out in each_step(
+            steps[:, :3], steps[:, :2], *gates, hold, found
+        ):
+            self._all.add(products, state)
+            opened.sigmoid_()
+            candidate.addcmul_(inner, reset).tanh_()
+            state = _next_state(state, candidate, carry, held, out)
+        return state
+
+    def backward(self, grads: Tensor, reset: Tensor, slopes: Tensor, passed: Tensor) -> None:
+        """Sum the states' `grads`; `slopes` become the gradients of the pre-activations."""
+        slope_candidate = slopes[2].clone()
+        slopes[2].mul_(reset)
+        own = self._all.add_diagonal(passed, slopes)
+        for products, slope, grad, before in reversed(
+            each_step(slopes.transpose(0, 1), own, grads[1:], grads[:-1])
+        ):
+            self._all.add_transpose(before, products.mul_(grad))
+            before.addcmul_(slope, grad)
+        torch.mul(slope_candidate, grads[1:], out=slopes[2])
+
+
+@final
+class _Before:
+    """`gru_gates` for reset-before: the candidate's matrix reads r h, a product more in a row."""
+
+    def __init__(self, call: GruScan, state: Tensor) -> None:
+        self._opening = prepare(call.maps, _OPENING, state)
+        self._candidate = prepare(call.maps, _CANDIDATE, state)
+
+    def forward(self, state: Tensor, gates: Tensor, hold: Tensor | None, found: Tensor) -> Tensor:
+        """Turn the drive into gates."""
+        gated = torch.empty_like(state)
+        steps = gates.transpose(0, 1)
+        for opened, product, reset, carry, candidate, held, out in each_step(
+            steps[:, :2], steps[:, 2:], *gates, hold, found
+        ):
+            self._opening.add(opened, state)
+            opened.sigmoid_()
+            self._candidate.add(product, torch.mul(state, reset, out=gated))
+            candidate.tanh_()
+            state = _next_state(state, candidate, carry, held, out)
+        return state
+
+    def backward(self, grads: Tensor, reset: Tensor, slopes: Tensor, passed: Tensor) -> None:
+        """Sum the states' `grads`; `slopes` become the gradients of the pre-activations."""
+        own = self._opening.add_diagonal(passed, slopes[1:2], first=1)
+        own_gated = self._opening.add_diagonal(reset, slopes[:1])
+        own_candidate = self._candidate.add_diagonal(None, slopes[2:])
+        grads_gated = torch.zeros_like(grads[1:])
+        steps = slopes.transpose(0, 1)
+        for (
+            (opening, candidate, to_reset, to_carry),
+            (slope, slope_gated, slope_candidate, grad, gated, before),
+        ) in zip(
+            reversed(each_step(steps[:, :2], steps[:, 2:], *slopes[:2])),
+            reversed(each_step(own, own_gated, own_candidate, grads[1:], grads_gated, grads[:-1])),
+            strict=True,
+        ):
+            self._candidate.add_transpose(gated, candidate.mul_(grad))
+            if slope_candidate is not None:
+                gated.addcmul_(slope_candidate, grad)
+            to_reset.mul_(gated)
+            to_carry.mul_(grad)
+            self._opening.add_transpose(before, opening)
+            before.addcmul_(slope, grad).addcmul_(slope_gated, gated)
+
+
+_RUNS = {"after": _After, "before": _Before}
 
 
 def weight_gradients(
@@ -139,7 +193,7 @@ def weight_gradients(
     grad_drive: Float[Tensor, "3 T B n"],
     outputs: list[Tensor],
     saved: list[Tensor],
-    one_product: OneProduct,
+    one_product: OneProduct = plain_product,
 ) -> list[Tensor]:
     """[gradient of every factor, of the inner bias if there is one], for all engines.
 

@@ -13,11 +13,11 @@ from passnet.ops.precision import accumulation_dtype
 def gru_reference(call: GruScan) -> list[Tensor]:
     """[every state of the scan, T x B x n]."""
     maps = call.maps
-    state = call.initial.to(accumulation_dtype(call.drive.dtype))
+    state = call.initial.to(accumulation_dtype(call.dtype))
     states = []
     for t, drive in enumerate(call.drive.unbind(1)):
         gates = gru_gates(state, drive, maps, reset=call.reset, inner_bias=call.inner_bias)
         hold = None if call.hold is None else call.hold[t]
         state = hold_step(state, gru_step(state, gates), hold)
-        states.append(state.to(call.drive.dtype))
+        states.append(state.to(call.dtype))
     return [torch.stack(states)]

@@ -9,7 +9,7 @@ from passnet.ops.backend import Backend, choose
 from passnet.ops.cpu.lstm import CpuLstm
 from passnet.ops.cuda.lstm import CudaLstm
 from passnet.ops.lstm_scan.call import LstmScan
-from passnet.ops.lstm_scan.gradient import EagerLstm, weight_gradients
+from passnet.ops.lstm_scan.gradient import EagerLstm
 from passnet.ops.lstm_scan.reference import lstm_reference
 from passnet.ops.scan import ScanOp
 
@@ -19,7 +19,6 @@ _op = ScanOp(
     "lstm_scan",
     LstmScan,
     reference=lstm_reference,
-    weight_gradients=weight_gradients,
     engines=(CudaLstm(), CpuLstm(), EagerLstm()),
 )
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from jaxtyping import Float
 from torch import Tensor
 
+from passnet.ops.inputs import Inputs, put_together, take_apart
 from passnet.ops.maps import GateMaps
 from passnet.ops.scan import ScanCall
 
@@ -20,7 +22,8 @@ class LstmScan(ScanCall):
     the fractions of the old hidden state and cell kept at each step (lengths, zoneout).
     """
 
-    drive: Float[Tensor, "4 T B n"]
+    output_count: ClassVar[int] = 2
+    source: Float[Tensor, "4 T B n"] | Inputs
     initial: Float[Tensor, "B n"]
     initial_cell: Float[Tensor, "B n"]
     factors: tuple[Tensor, ...]
@@ -28,23 +31,25 @@ class LstmScan(ScanCall):
     masks: Float[Tensor, "#4 B n"] | None = None
     hold: Float[Tensor, "T B #n"] | None = None
     hold_cell: Float[Tensor, "T B #n"] | None = None
+    inner_bias: ClassVar[None] = None
 
     @property
     def maps(self) -> GateMaps:
         return GateMaps(self.structure, self.factors, self.masks)
 
     def outputs_like(self) -> list[Tensor]:
-        return [self.drive.new_empty(self.drive.shape[1:]) for _ in ("hidden", "cells")]
+        return [self.initial.new_empty(self.shape[1:]) for _ in ("hidden", "cells")]
 
     def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:
-        live = [self.drive, self.initial, self.initial_cell, *self.factors]
+        source, live, given = take_apart(self.source)
+        live += [self.initial, self.initial_cell, *self.factors]
         named = {"masks": self.masks, "hold": self.hold, "hold_cell": self.hold_cell}
-        given = {name: tensor for name, tensor in named.items() if tensor is not None}
-        return live, list(given.values()), " ".join((self.structure, *given))
+        given |= {name: tensor for name, tensor in named.items() if tensor is not None}
+        return live, list(given.values()), " ".join((self.structure, source, *given))
 
     @classmethod
     def unflatten(cls, live: Sequence[Tensor], fixed: Sequence[Tensor], layout: str) -> LstmScan:
-        structure, *given = layout.split()
-        drive, initial, initial_cell, *factors = live
+        structure, word, *given = layout.split()
         constants = dict(zip(given, fixed, strict=True))
-        return cls(drive, initial, initial_cell, tuple(factors), structure, **constants)
+        source, (initial, initial_cell, *factors) = put_together(word, live, constants)
+        return cls(source, initial, initial_cell, tuple(factors), structure, **constants)

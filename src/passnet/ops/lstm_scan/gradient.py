@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from passnet.equations import hold_step, lstm_gates, lstm_step
-from passnet.ops.chunks import chunks
+from passnet.ops.chunks import chunks, drive_in, each_step, gradients_to_sum
 from passnet.ops.lstm_scan.call import LstmScan
+from passnet.ops.products import Products, prepare
 from passnet.ops.scan import Engine, states_before, step_by_step
-from passnet.ops.weights import OneProduct, Product, factor_gradients
+from passnet.ops.weights import OneProduct, Product, factor_gradients, plain_product
 
 _ALL = slice(0, 4)
+_sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+_tanh_backward = torch.ops.aten.tanh_backward.grad_input
 
 
 class EagerLstm(Engine[LstmScan]):
@@ -25,78 +29,136 @@ class EagerLstm(Engine[LstmScan]):
 
     def saved_like(self, call: LstmScan) -> list[Tensor]:
         """The four gates of every step, and the tanh of the cell that its output gate read."""
-        return [step_by_step(call.drive, 5)]
+        return [step_by_step(call, 5)]
 
     def forward(self, call: LstmScan) -> list[Tensor]:
-        (hiddens, cells), (kept,) = call.outputs_like(), self.saved_like(call)
-        maps = call.maps
-        hidden, cell = call.initial.to(kept.dtype), call.initial_cell.to(kept.dtype)
-        for t, drive in enumerate(call.drive.unbind(1)):
-            gates = lstm_gates(hidden, drive, maps)
-            step = lstm_step(cell, gates)
-            hidden = hold_step(hidden, step.hidden, None if call.hold is None else call.hold[t])
-            cell = hold_step(cell, step.cell, None if call.hold_cell is None else call.hold_cell[t])
-            hiddens[t], cells[t] = hidden, cell
-            torch.stack((*gates, step.read), out=kept[:, t])
-        return [hiddens, cells, kept]
+        """What is kept holds the drive first and turns into the gates in place."""
+        outputs, (kept,) = call.outputs_like(), self.saved_like(call)
+        state = call.initial.to(kept.dtype), call.initial_cell.to(kept.dtype)
+        products = prepare(call.maps, _ALL, state[0])
+        for steps in reversed([*chunks(len(outputs[0]), state[0].numel(), kept.device.type)]):
+            gates = kept[:, steps]
+            gates[:4] = drive_in(call, steps)
+            found = [output[steps].to(kept.dtype) for output in outputs]
+            state = _run(products, state, gates, found, _holds(call, steps, kept))
+            if kept.dtype != outputs[0].dtype:
+                for output, values in zip(outputs, found, strict=True):
+                    output[steps] = values
+        return [*outputs, kept]
 
     def backward(
         self, call: LstmScan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
     ) -> list[Tensor]:
         """By recursion from the last step, in chunks of steps whose slopes are formed at once."""
-        hiddens, cells = outputs
-        grad_drive = torch.empty_like(call.drive, dtype=saved[0].dtype)
-        grad = torch.zeros_like(hiddens[0], dtype=saved[0].dtype)
-        grad_cell = torch.zeros_like(grad)
-        for steps in chunks(len(hiddens), hiddens[0].numel(), hiddens.device.type):
-            before = states_before(call.initial_cell, cells, steps).to(grad.dtype)
-            slopes, slope_read = _slopes(before, saved[0][:, steps], _at(call.hold, steps))
-            carry = saved[0][1, steps]
-            for t in range(len(slopes) - 1, -1, -1):
-                at = steps.start + t
-                grad = grad + grads[0][at]
-                grad_cell = grad_cell + grads[1][at]
-                if call.hold_cell is None:
-                    proposed = torch.addcmul(grad_cell, slope_read[t], grad)
-                else:
-                    let_in = (1 - call.hold_cell[at]) * grad_cell
-                    proposed = let_in.addcmul_(slope_read[t], grad)
-                slopes[t, :3].mul_(proposed)
-                slopes[t, 3].mul_(grad)
-                back = call.maps.transpose(slopes[t], _ALL)
-                grad = back if call.hold is None else back.addcmul_(call.hold[at], grad)
-                proposed.mul_(carry[t])
-                if call.hold_cell is not None:
-                    proposed.addcmul_(call.hold_cell[at], grad_cell)
-                grad_cell = proposed
-            grad_drive[:, steps].copy_(slopes.transpose(0, 1))
-        return [grad_drive, grad, grad_cell]
+        (_, cells), (kept,) = outputs, saved
+        grad_drive = kept.new_empty(call.shape)
+        grad, grad_cell = kept.new_zeros((2, *call.initial.shape))
+        products = prepare(call.maps, _ALL, grad)
+        for steps in chunks(len(cells), grad.numel(), kept.device.type):
+            gates, slopes = kept[:, steps], grad_drive[:, steps]
+            holds = _holds(call, steps, kept)
+            before = states_before(call.initial_cell, cells, steps).to(kept.dtype)
+            slope_read = _slopes(before, gates, holds[0], slopes)
+            rows = gradients_to_sum(grads[0][steps], grad)
+            cell_rows = gradients_to_sum(grads[1][steps], grad_cell)
+            _run_back(products, rows, cell_rows, slopes, slope_read, gates[1], holds)
+            grad, grad_cell = rows[0].clone(), cell_rows[0].clone()
+        rest = weight_gradients(call, grad_drive, outputs, saved)
+        return [grad_drive, grad, grad_cell, *rest]
+
+
+def _holds(call: LstmScan, steps: slice, like: Tensor) -> list[Tensor | None]:
+    holds = call.hold, call.hold_cell
+    return [None if hold is None else hold[steps].to(like.dtype) for hold in holds]
+
+
+def _run(
+    products: Products,
+    state: tuple[Tensor, Tensor],
+    gates: Float[Tensor, "5 t B n"],
+    found: Sequence[Tensor],
+    holds: Sequence[Tensor | None],
+) -> tuple[Tensor, Tensor]:
+    """`lstm_gates` and `lstm_step`: turn the drive into gates, fill `found`, return the last."""
+    hidden, cell = state
+    steps = gates.transpose(0, 1)
+    for (
+        (driven, opened, transform, carry, candidate, output, read),
+        (next_hidden, next_cell, hold, hold_cell),
+    ) in zip(each_step(steps[:, :4], steps[:, :2], *gates), each_step(*found, *holds), strict=True):
+        products.add(driven, hidden)
+        opened.sigmoid_()
+        candidate.tanh_()
+        output.sigmoid_()
+        torch.mul(carry, cell, out=next_cell).addcmul_(transform, candidate)
+        torch.tanh(next_cell, out=read)
+        torch.mul(output, read, out=next_hidden)
+        if hold is not None:
+            torch.lerp(next_hidden, hidden, hold, out=next_hidden)
+        if hold_cell is not None:
+            torch.lerp(next_cell, cell, hold_cell, out=next_cell)
+        hidden, cell = next_hidden, next_cell
+    return hidden, cell
 
 
 def _slopes(
-    before: Float[Tensor, "t B n"], kept: Float[Tensor, "5 t B n"], hold: Tensor | None
-) -> tuple[Float[Tensor, "t 4 B n"], Float[Tensor, "t B n"]]:
-    """(slopes of the four gates, slope of the cell that is read), for all steps at once.
+    before: Float[Tensor, "t B n"],
+    gates: Float[Tensor, "5 t B n"],
+    hold: Float[Tensor, "t B #n"] | None,
+    slopes: Float[Tensor, "4 t B n"],
+) -> Float[Tensor, "t B n"]:
+    """Fill the gates' `slopes` and return that of the cell that is read, for all steps at once.
 
     The output gate and the read cell take the hidden state's gradient, the three other gates that
     of the proposed cell.
     """
-    transform, carry, candidate, output, read = kept
-    let_in = 1.0 if hold is None else 1 - hold
-    slopes = torch.stack(
-        (
-            candidate * transform * (1 - transform),
-            before * carry * (1 - carry),
-            transform * (1 - candidate.square()),
-            let_in * read * output * (1 - output),
-        ),
-        dim=1,
-    )
-    return slopes, let_in * output * (1 - read.square())
+    transform, carry, candidate, output, read = gates
+    _sigmoid_backward(candidate, transform, grad_input=slopes[0])
+    _sigmoid_backward(before, carry, grad_input=slopes[1])
+    _tanh_backward(transform, candidate, grad_input=slopes[2])
+    _sigmoid_backward(read, output, grad_input=slopes[3])
+    slope_read = _tanh_backward(output, read, grad_input=torch.empty_like(before))
+    if hold is not None:
+        let_in = 1 - hold
+        slopes[3].mul_(let_in)
+        slope_read.mul_(let_in)
+    return slope_read
 
 
-def _at(tensor: Tensor | None, steps: slice) -> Tensor | None:
-    return None if tensor is None else tensor[steps]
+def _run_back(
+    products: Products,
+    grads: Float[Tensor, "t+1 B n"],
+    cell_grads: Float[Tensor, "t+1 B n"],
+    slopes: Float[Tensor, "4 t B n"],
+    slope_read: Float[Tensor, "t B n"],
+    carry: Float[Tensor, "t B n"],
+    holds: Sequence[Tensor | None],
+) -> None:
+    """Sum the states' gradients; `slopes` become the gradients of the pre-activations."""
+    hold, hold_cell = holds
+    own = products.add_diagonal(hold, slopes[3:], first=3)
+    own_cell = products.add_diagonal(None, slopes[:3])
+    steps = slopes.transpose(0, 1)
+    for (
+        (all_gates, cell_gates, output, read, kept, held),
+        (slope, cell_slope, grad, cell_grad, before, cell_before),
+    ) in zip(
+        reversed(each_step(steps, steps[:, :3], slopes[3], slope_read, carry, hold_cell)),
+        reversed(each_step(own, own_cell, grads[1:], cell_grads[1:], grads[:-1], cell_grads[:-1])),
+        strict=True,
+    ):
+        if held is not None:
+            cell_before.addcmul_(held, cell_grad)
+            cell_grad.addcmul_(held, cell_grad, value=-1)
+        proposed = cell_grad.addcmul_(read, grad)
+        cell_before.addcmul_(kept, proposed)
+        cell_gates.mul_(proposed)
+        output.mul_(grad)
+        products.add_transpose(before, all_gates)
+        if slope is not None:
+            before.addcmul_(slope, grad)
+        if cell_slope is not None:
+            before.addcmul_(cell_slope, proposed)
 
 
 def weight_gradients(
@@ -104,7 +166,7 @@ def weight_gradients(
     grad_drive: Float[Tensor, "4 T B n"],
     outputs: list[Tensor],
     saved: list[Tensor],
-    one_product: OneProduct,
+    one_product: OneProduct = plain_product,
 ) -> list[Tensor]:
     """The gradient of every factor, for all engines."""
     previous = states_before(call.initial, outputs[0], slice(None))

@@ -13,7 +13,7 @@ from passnet.ops.precision import accumulation_dtype
 def lstm_reference(call: LstmScan) -> list[Tensor]:
     """[every hidden state, every cell], T x B x n each."""
     maps = call.maps
-    dtype = call.drive.dtype
+    dtype = call.dtype
     hidden = call.initial.to(accumulation_dtype(dtype))
     cell = call.initial_cell.to(hidden.dtype)
     hiddens, cells = [], []

@@ -1,0 +1,62 @@
+"""The two passes of a scan, for kernels of either room: what goes in, what comes out."""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+import torch
+from torch import Tensor
+
+from passnet.ops.cuda.call import Call
+from passnet.ops.scan import ScanCall
+
+
+def forward(
+    room: ModuleType,
+    found: Call,
+    call: ScanCall,
+    *,
+    outputs: list[Tensor],
+    saved: list[Tensor],
+    layout=None,
+) -> None:
+    """Fill the outputs and what is kept for the backward."""
+    states, cells = outputs[0], outputs[1] if len(outputs) > 1 else None
+    gates, summaries = (*saved, None)[:2]
+    h0, c0, left, right, diagonal, masks, hold, hold_cell = _given(call)
+    arguments = [call.drive.contiguous(), h0, c0, left, right, diagonal, masks, hold, hold_cell]
+    arguments += [_dense(call.inner_bias), states, cells, gates, summaries]
+    room.launch(found, arguments, states, backward=False, layout=layout)
+
+
+def backward(
+    room: ModuleType,
+    found: Call,
+    call: ScanCall,
+    *,
+    grads: list[Tensor],
+    outputs: list[Tensor],
+    saved: list[Tensor],
+    layout=None,
+) -> tuple[Tensor, list[Tensor], Tensor | None]:
+    """Gradients of the drive and of the initial states; the summaries for the weights'."""
+    states, cells = outputs[0], outputs[1] if len(outputs) > 1 else None
+    given = _given(call)
+    grad_drive = states.new_empty(call.shape)
+    starts = [torch.empty_like(start) for start in given[:2] if start is not None]
+    summaries = None if found.rank is None else torch.empty_like(saved[1])
+    arguments = [*(*map(_dense, grads), None)[:2], *given, states, cells, saved[0]]
+    arguments += [grad_drive, *(*starts, None)[:2], summaries]
+    room.launch(found, arguments, states, backward=True, layout=layout)
+    return grad_drive, starts, summaries
+
+
+def _dense(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.contiguous()
+
+
+def _given(call: ScanCall) -> list[Tensor | None]:
+    """h0, c0, the three factors, masks, hold and hold_cell, as both passes take them."""
+    factors = (*call.factors, None, None)[:3]
+    fixed = (call.masks, call.hold, call.hold_cell)
+    return [_dense(t) for t in (call.initial, call.initial_cell, *factors, *fixed)]

@@ -1,0 +1,216 @@
+"""Weight gradients after a scan, each a sum over all rows, in two launches for all of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from math import ceil
+
+import torch
+from torch import Tensor
+
+from passnet.equations.rows import row_products
+from passnet.ops.cuda.call import ELEMENTS, Call
+from passnet.ops.cuda.compile import Kernel, device_limits, read_source
+from passnet.ops.inputs import Inputs
+from passnet.ops.scan import ScanCall, states_before
+
+UNITS = 128
+ROWS = 16
+WIDEST = 64
+SHORTEST_CHUNK = 64
+WIDE_RANK, WIDE_INPUT, MANY_UNITS = 48, 16, 512
+"""From here on ordinary matrix products are faster than the kernel's."""
+BLOCKS_EACH = 4
+"""Blocks for each multiprocessor: enough to hide the latency of memory."""
+
+
+@dataclass(frozen=True)
+class Tiles:
+    """How one kernel cuts its results: columns of a tile, results and threads of a block."""
+
+    constants: tuple[tuple[str, int], ...]
+    threads: int
+    each: int  # tiles of every job
+
+    def options(self) -> tuple[str, ...]:
+        return tuple(f"-D{name}={value}" for name, value in self.constants)
+
+
+@cache
+def tiles(units: int, width: int) -> Tiles:
+    """Tiles of 128 units by at most 64 columns, each thread with a small square of results.
+
+    Without columns only the sums over rows are left.
+    """
+    across = max(1, ceil(width / WIDEST))
+    columns = max(4, ceil(ceil(width / across) / 4) * 4)
+    wide = 8 if columns % 8 == 0 else 4
+    groups = columns // wide
+    per = next(p for p in (8, 4, 2, 1) if UNITS // p * groups >= 96 or p == 1)
+    threads = 128 if UNITS // per * groups <= 128 else 256
+    constants = {"NT": threads, "RT": ROWS, "KT": columns, "UM": per, "KM": wide, "WIDTH": width}
+    return Tiles(tuple(constants.items()), threads, ceil(units / UNITS) * across)
+
+
+def source() -> str:
+    """The text of both kernels."""
+    return read_source("common.cuh", "weights.cu")
+
+
+@cache
+def _kernels(options: tuple[str, ...], device: int) -> tuple[Kernel, Kernel]:
+    parts, sums = (
+        Kernel(source(), name, device=device, options=options, shared=0)
+        for name in ("weight_parts", "weight_sums")
+    )
+    return parts, sums
+
+
+@cache
+def recurrent_options(call: Call) -> tuple[str, ...]:
+    """The macros for the gradients of a scan's factors."""
+    own = (*tiles(call.units, _columns(call)).options(), "-DSYMBOLS=-1", "-DBIAS=0")
+    return (*own, *(f"-D{name}={value}" for name, value in call.constants().items()))
+
+
+def _columns(call: Call) -> int:
+    """How many columns the kernel multiplies: none where ordinary products are faster."""
+    assert call.rank is not None
+    return 0 if call.rank >= WIDE_RANK and call.units >= MANY_UNITS else call.rank
+
+
+@cache
+def input_options(
+    gates: int, units: int, width: int, dtype: torch.dtype, *, symbols: bool, bias: bool
+) -> tuple[str, ...]:
+    """The macros for the gradients of input matrices."""
+    constants = {"IO_TYPE": ELEMENTS[dtype], "CELL": 2 if gates == 4 else 0, "N": units}
+    constants |= {"SYMBOLS": int(symbols), "BIAS": int(bias), "D": 0, "DIAG": 0, "TIED": 0}
+    constants |= {"MASKS": 0, "HOLD": 0, "HOLD_CELL": 0, "INNER": 0}
+    own = tiles(units, width).options()
+    return (*own, *(f"-D{name}={value}" for name, value in constants.items()))
+
+
+def _chunks(blocks: int, rows: int, device: int) -> tuple[int, int]:
+    """How many chunks of how many rows fill the chip."""
+    wanted = ceil(device_limits(device)[0] * BLOCKS_EACH / blocks)
+    count = max(1, min(wanted, rows // SHORTEST_CHUNK))
+    each = ceil(ceil(rows / count) / ROWS) * ROWS
+    return ceil(rows / each), each
+
+
+def recurrent_gradients(
+    found: Call,
+    call: ScanCall,
+    grad_drive: Tensor,
+    *,
+    states: Tensor,
+    saved: list[Tensor],
+    grad_summaries: Tensor,
+) -> list[Tensor]:
+    """[dL, dR, dD where there is one, the inner bias' where there is one]."""
+    gates, summaries = saved
+    steps, batch, units = states.shape
+    rows, device, width = steps * batch, states.device.index, _columns(found)
+    cut, jobs = tiles(units, width), found.gates + (found.slots if width else 0)
+    chunks, each = _chunks(cut.each * jobs, rows, device)
+    own = [torch.empty_like(factor) for factor in call.factors[2:]]
+    own += [] if call.inner_bias is None else [torch.empty_like(call.inner_bias)]
+    if width:
+        matrices = [torch.empty_like(factor) for factor in call.factors[:2]]
+    else:
+        matrices = large_products(
+            found, call, grad_drive, states=states, saved=saved, grad_summaries=grad_summaries
+        )
+    outputs = [*(matrices if width else []), *own]
+    if not outputs:
+        return matrices
+    total = jobs * units * width + sum(result.numel() for result in own)
+    parts = torch.empty(chunks * total, dtype=torch.float32, device=states.device)
+    first, second = _kernels(recurrent_options(found), device)
+    masks = None if call.masks is None else call.masks.contiguous()
+    first.launch(
+        (cut.each, jobs, chunks),
+        cut.threads,
+        [grad_drive, states, call.initial.contiguous(), gates, masks, summaries, grad_summaries,
+         None, None, None, parts, rows, batch, each],
+    )  # fmt: skip
+    diagonal = own[0] if found.diagonal else None
+    inner = own[-1] if found.inner_bias else None
+    blocks = ceil(sum(result.numel() for result in outputs) / 256)
+    second.launch((blocks, 1, 1), 256, [parts, *matrices, diagonal, inner, chunks])
+    return [*matrices, *own]
+
+
+def large_products(
+    found: Call,
+    call: ScanCall,
+    grad_drive: Tensor,
+    *,
+    states: Tensor,
+    saved: list[Tensor],
+    grad_summaries: Tensor,
+) -> list[Tensor]:
+    """[dL, dR] of a rank that fills the tiles of ordinary matrix products."""
+    reset, summaries = saved[0][0].flatten(0, 1), saved[1]
+    dtype, gates = states.dtype, found.gates
+    grads = grad_drive.flatten(1, 2)
+    z, dz = (part.flatten(0, 1).transpose(0, 1).to(dtype) for part in (summaries, grad_summaries))
+    slot = [0] * gates if found.merged else list(range(gates))
+    if found.merged and found.cell == "gru_before":
+        slot[2] = 1
+    left = torch.empty_like(call.factors[0])
+    for g in range(gates):
+        behind = grads[g] * reset if found.cell == "gru_after" and g == 2 else grads[g]
+        left[g] = row_products(behind.unsqueeze(0), z[slot[g] : slot[g] + 1])[0]
+    right = _projections(found, call, states, reset, dz)
+    return [left, right.sum(0, keepdim=True) if found.tied and len(right) > 1 else right]
+
+
+def _projections(found: Call, call: ScanCall, states: Tensor, reset: Tensor, dz: Tensor) -> Tensor:
+    """The gradient of what each summary was projected by, `[slots, d, n]`."""
+    batch = states.shape[1]
+    if not found.masks and found.cell != "gru_before":
+        # The states a step began with are those of the step before: no copy of them is needed.
+        later = row_products(dz[:, batch:], states[:-1].flatten(0, 1).unsqueeze(0))
+        return later + row_products(dz[:, :batch], call.initial.unsqueeze(0))
+    before = states_before(call.initial, states, slice(None))
+    results = []
+    for s in range(len(dz)):
+        entered = before if call.masks is None else before * call.masks[s % len(call.masks)]
+        entered = entered.flatten(0, 1)
+        if found.cell == "gru_before" and s == len(dz) - 1:
+            entered = entered * reset
+        results.append(row_products(dz[s : s + 1], entered.unsqueeze(0))[0])
+    return torch.stack(results)
+
+
+def input_gradients(inputs: Inputs, grad_drive: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Gradients of the input matrices `[G, n, m]` and of the biases `[G, n]`."""
+    gates, steps, batch, units = grad_drive.shape
+    rows, device, width = steps * batch, grad_drive.device.index, inputs.weight.shape[-1]
+    x, scale = inputs.x.contiguous(), None if inputs.scale is None else inputs.scale.contiguous()
+    symbols, bias = not x.is_floating_point(), inputs.bias is not None
+    if not symbols and width >= WIDE_INPUT and units >= MANY_UNITS:
+        weight = row_products(grad_drive.flatten(1, 2), x.reshape(1, rows, width))
+        width = 0
+    else:
+        weight = grad_drive.new_empty(gates, units, width)
+    sums = grad_drive.new_empty(gates, units) if bias else None
+    total = gates * units * (width + bias)
+    if not total:
+        return weight, sums
+    cut = tiles(units, width)
+    chunks, each = _chunks(cut.each * gates, rows, device)
+    parts = torch.empty(chunks * total, dtype=torch.float32, device=grad_drive.device)
+    options = input_options(gates, units, width, grad_drive.dtype, symbols=symbols, bias=bias)
+    first, second = _kernels(options, device)
+    sources = [None, x, scale] if symbols else [x, None, None]
+    first.launch(
+        (cut.each, gates, chunks),
+        cut.threads,
+        [grad_drive, None, None, None, None, None, None, *sources, parts, rows, batch, each],
+    )
+    second.launch((ceil(total / 256), 1, 1), 256, [parts, weight, None, None, sums, chunks])
+    return weight, sums

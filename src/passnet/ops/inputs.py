@@ -1,0 +1,94 @@
+"""What drives a scan from outside: features or symbols, through the input matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from passnet.equations.rows import row_products
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """All that is parallel in time: `drive()` is one large product over every step.
+
+    Symbols stand for one-hot vectors; `scale` multiplies what a symbol contributes (features are
+    scaled themselves). A scan that is given these, not their drive, keeps them alone for its
+    backward: they are far smaller.
+    """
+
+    x: Float[Tensor, "T B m"] | Int[Tensor, "T B"]
+    weight: Float[Tensor, "G n m"]
+    bias: Float[Tensor, "G n"] | None = None
+    scale: Float[Tensor, "T B"] | None = None
+    needs_gradient: bool = False
+    """Whether the features have one; the matrices and biases always do."""
+
+    @cached_property
+    def shape(self) -> torch.Size:
+        """That of the drive."""
+        gates, units, _ = self.weight.shape
+        return torch.Size((gates, *self.x.shape[:2], units))
+
+    def drive(self) -> Float[Tensor, "G T B n"]:
+        """What inputs and biases give to every gate at every step."""
+        bias = None if self.bias is None else self.bias.unsqueeze(1)
+        if self.x.is_floating_point():
+            rows = self.x.reshape(1, -1, self.x.shape[-1]).expand(len(self.weight), -1, -1)
+            matrix = self.weight.mT
+            out = torch.bmm(rows, matrix) if bias is None else torch.baddbmm(bias, rows, matrix)
+            return out.reshape(self.shape)
+        tables, symbols = self.weight.mT, self.x.flatten()
+        if self.scale is None:
+            tables = tables if bias is None else tables + bias
+            return tables.index_select(1, symbols).reshape(self.shape)
+        found = tables.index_select(1, symbols) * self.scale.reshape(1, -1, 1)
+        return (found if bias is None else found + bias).reshape(self.shape)
+
+    def gradients(self, grad: Float[Tensor, "G T B n"]) -> tuple[Tensor, Tensor | None]:
+        """Those of the matrices and of the biases, by large products."""
+        rows = grad.flatten(1, 2)
+        bias = None if self.bias is None else rows.sum(1)
+        if self.x.is_floating_point():
+            return row_products(rows, self.x.reshape(1, -1, self.x.shape[-1])), bias
+        if self.scale is not None:
+            rows = rows * self.scale.reshape(1, -1, 1)
+        tables = rows.new_zeros(self.weight.mT.shape)
+        return tables.index_add_(1, self.x.flatten(), rows).mT, bias
+
+    def features_gradient(self, grad: Float[Tensor, "G T B n"]) -> Float[Tensor, "T B m"]:
+        """That of the features."""
+        return torch.matmul(grad.flatten(1, 2), self.weight).sum(0).reshape(self.x.shape)
+
+
+Source = Tensor | Inputs
+"""A drive, or the inputs it is formed from."""
+
+
+def take_apart(source: Source) -> tuple[str, list[Tensor], dict[str, Tensor]]:
+    """(a word for `put_together`, tensors with gradients, constants by name)."""
+    if isinstance(source, Tensor):
+        return "drive", [source], {}
+    live = {"x": source.x} if source.needs_gradient else {}
+    live |= {"weight": source.weight}
+    live |= {} if source.bias is None else {"bias": source.bias}
+    fixed = {"x": source.x, "scale": source.scale}
+    fixed = {name: t for name, t in fixed.items() if t is not None and name not in live}
+    return "+".join(live), list(live.values()), fixed
+
+
+def put_together(
+    word: str, live: Sequence[Tensor], fixed: dict[str, Tensor]
+) -> tuple[Source, Sequence[Tensor]]:
+    """(what `take_apart` took apart, the tensors of `live` that follow); takes from `fixed`."""
+    if word == "drive":
+        return live[0], live[1:]
+    names = word.split("+")
+    own = dict(zip(names, live, strict=False))
+    own |= {name: fixed.pop(name) for name in ("x", "scale") if name in fixed}
+    return Inputs(**own, needs_gradient="x" in names), live[len(names) :]
