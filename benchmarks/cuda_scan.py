@@ -57,7 +57,9 @@ def scan_pass(case: Case, data: dict, backward: bool, room=small):
     outputs, saved = call.outputs_like(), engine.saved_like(call)
 
     def forward(layout):
-        passes.forward(room, found, call, outputs=outputs, saved=saved, layout=layout)
+        passes.forward(
+            room, found, call, data["drive"], outputs=outputs, saved=saved, layout=layout
+        )
 
     if not backward:
         return forward

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from passnet.ops.cuda import large, large_plan, small, small_plan
+from passnet.ops.cuda import inputs, large, large_plan, small, small_plan, weights
 from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.compile import CompileError, Nvrtc
 
@@ -51,6 +51,24 @@ def test_large_source_compiles(compiler, arch, cell):
         assert layout is not None
         source = large.source(backward=backward)
         assert compiler.compile(source, arch=arch, options=layout.options())
+
+
+@pytest.mark.parametrize("arch", CHIPS)
+def test_sources_of_the_weight_gradients_compile(compiler, arch):
+    for call in (
+        Call("gru_after", 37, 5, torch.float32, diagonal=True, inner_bias=True),
+        Call("gru_before", 130, 24, torch.bfloat16, tied=True, masks=1),
+        Call("lstm", 600, 64, torch.float16, diagonal=True, tied=True, masks=2),
+    ):
+        options = weights.recurrent_options(call)
+        assert compiler.compile(weights.source(), arch=arch, options=options)
+    for symbols, flag in itertools.product((False, True), (False, True)):
+        options = inputs.gradient_options(3, 50, 9, torch.float32, symbols=symbols, bias=flag)
+        assert compiler.compile(weights.source(), arch=arch, options=options)
+        options = inputs.drive_options(
+            50, 9, torch.float32, symbols=symbols, scale=flag, bias=not flag
+        )
+        assert compiler.compile(inputs.drive_source(), arch=arch, options=options)
 
 
 def test_broken_source_is_refused(compiler):

@@ -9,9 +9,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from passnet.ops.cuda import inputs as inputs_on_gpu
 from passnet.ops.cuda import large, passes, small
 from passnet.ops.cuda.call import (
-    ELEMENTS,
     Call,
     Cell,
     describe,
@@ -19,12 +19,9 @@ from passnet.ops.cuda.call import (
     refuses_device,
 )
 from passnet.ops.cuda.compile import device_limits
-from passnet.ops.cuda.weights import input_gradients, recurrent_gradients
+from passnet.ops.cuda.weights import recurrent_gradients
 from passnet.ops.inputs import Inputs
 from passnet.ops.scan import Engine, ScanCall
-
-WIDEST_INPUT = 256
-"""Input matrices with more columns than this have their gradient from an ordinary product."""
 
 Scan = TypeVar("Scan", bound=ScanCall)
 
@@ -74,7 +71,8 @@ class CudaEngine(Engine[Scan]):
         found = describe(call, self.cell(call))
         outputs, saved = call.outputs_like(), _saved(found, call)
         if outputs[0].numel():
-            passes.forward(_serve(found, call), found, call, outputs=outputs, saved=saved)
+            room = _serve(found, call)
+            passes.forward(room, found, call, _drive(call), outputs=outputs, saved=saved)
         return [*outputs, *saved]
 
     def backward(
@@ -97,10 +95,17 @@ class CudaEngine(Engine[Scan]):
         return [grad_drive, *starts, *rest]
 
     def input_gradients(self, inputs: Inputs, grad_drive: Tensor) -> tuple[Tensor, Tensor | None]:
-        width = inputs.weight.shape[-1]
-        if width > WIDEST_INPUT or grad_drive.dtype not in ELEMENTS or grad_drive.numel() == 0:
-            return inputs.gradients(grad_drive)
-        return input_gradients(inputs, grad_drive)
+        serve = inputs_on_gpu.serves(inputs)
+        return (
+            inputs_on_gpu.gradients(inputs, grad_drive) if serve else inputs.gradients(grad_drive)
+        )
+
+
+def _drive(call: ScanCall) -> Tensor:
+    source = call.source
+    if isinstance(source, Inputs) and inputs_on_gpu.serves(source):
+        return inputs_on_gpu.form_drive(source)
+    return call.drive.contiguous()
 
 
 def _saved(found: Call, call: ScanCall) -> list[Tensor]:

@@ -15,6 +15,7 @@ def forward(
     room: ModuleType,
     found: Call,
     call: ScanCall,
+    drive: Tensor,
     *,
     outputs: list[Tensor],
     saved: list[Tensor],
@@ -24,7 +25,7 @@ def forward(
     states, cells = outputs[0], outputs[1] if len(outputs) > 1 else None
     gates, summaries = (*saved, None)[:2]
     h0, c0, left, right, diagonal, masks, hold, hold_cell = _given(call)
-    arguments = [call.drive.contiguous(), h0, c0, left, right, diagonal, masks, hold, hold_cell]
+    arguments = [drive, h0, c0, left, right, diagonal, masks, hold, hold_cell]
     arguments += [_dense(call.inner_bias), states, cells, gates, summaries]
     room.launch(found, arguments, states, backward=False, layout=layout)
 

@@ -10,16 +10,15 @@ import torch
 from torch import Tensor
 
 from passnet.equations.rows import row_products
-from passnet.ops.cuda.call import ELEMENTS, Call
+from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.compile import Kernel, device_limits, read_source
-from passnet.ops.inputs import Inputs
 from passnet.ops.scan import ScanCall, states_before
 
 UNITS = 128
 ROWS = 16
 WIDEST = 64
 SHORTEST_CHUNK = 64
-WIDE_RANK, WIDE_INPUT, MANY_UNITS = 48, 16, 512
+WIDE_RANK, MANY_UNITS = 48, 512
 """From here on ordinary matrix products are faster than the kernel's."""
 BLOCKS_EACH = 4
 """Blocks for each multiprocessor: enough to hide the latency of memory."""
@@ -59,7 +58,7 @@ def source() -> str:
 
 
 @cache
-def _kernels(options: tuple[str, ...], device: int) -> tuple[Kernel, Kernel]:
+def kernels(options: tuple[str, ...], device: int) -> tuple[Kernel, Kernel]:
     parts, sums = (
         Kernel(source(), name, device=device, options=options, shared=0)
         for name in ("weight_parts", "weight_sums")
@@ -80,19 +79,7 @@ def _columns(call: Call) -> int:
     return 0 if call.rank >= WIDE_RANK and call.units >= MANY_UNITS else call.rank
 
 
-@cache
-def input_options(
-    gates: int, units: int, width: int, dtype: torch.dtype, *, symbols: bool, bias: bool
-) -> tuple[str, ...]:
-    """The macros for the gradients of input matrices."""
-    constants = {"IO_TYPE": ELEMENTS[dtype], "CELL": 2 if gates == 4 else 0, "N": units}
-    constants |= {"SYMBOLS": int(symbols), "BIAS": int(bias), "D": 0, "DIAG": 0, "TIED": 0}
-    constants |= {"MASKS": 0, "HOLD": 0, "HOLD_CELL": 0, "INNER": 0}
-    own = tiles(units, width).options()
-    return (*own, *(f"-D{name}={value}" for name, value in constants.items()))
-
-
-def _chunks(blocks: int, rows: int, device: int) -> tuple[int, int]:
+def chunks_of(blocks: int, rows: int, device: int) -> tuple[int, int]:
     """How many chunks of how many rows fill the chip."""
     wanted = ceil(device_limits(device)[0] * BLOCKS_EACH / blocks)
     count = max(1, min(wanted, rows // SHORTEST_CHUNK))
@@ -114,7 +101,7 @@ def recurrent_gradients(
     steps, batch, units = states.shape
     rows, device, width = steps * batch, states.device.index, _columns(found)
     cut, jobs = tiles(units, width), found.gates + (found.slots if width else 0)
-    chunks, each = _chunks(cut.each * jobs, rows, device)
+    chunks, each = chunks_of(cut.each * jobs, rows, device)
     own = [torch.empty_like(factor) for factor in call.factors[2:]]
     own += [] if call.inner_bias is None else [torch.empty_like(call.inner_bias)]
     if width:
@@ -128,7 +115,7 @@ def recurrent_gradients(
         return matrices
     total = jobs * units * width + sum(result.numel() for result in own)
     parts = torch.empty(chunks * total, dtype=torch.float32, device=states.device)
-    first, second = _kernels(recurrent_options(found), device)
+    first, second = kernels(recurrent_options(found), device)
     masks = None if call.masks is None else call.masks.contiguous()
     first.launch(
         (cut.each, jobs, chunks),
@@ -154,16 +141,17 @@ def large_products(
 ) -> list[Tensor]:
     """[dL, dR] of a rank that fills the tiles of ordinary matrix products."""
     reset, summaries = saved[0][0].flatten(0, 1), saved[1]
-    dtype, gates = states.dtype, found.gates
     grads = grad_drive.flatten(1, 2)
-    z, dz = (part.flatten(0, 1).transpose(0, 1).to(dtype) for part in (summaries, grad_summaries))
-    slot = [0] * gates if found.merged else list(range(gates))
-    if found.merged and found.cell == "gru_before":
-        slot[2] = 1
-    left = torch.empty_like(call.factors[0])
-    for g in range(gates):
-        behind = grads[g] * reset if found.cell == "gru_after" and g == 2 else grads[g]
-        left[g] = row_products(behind.unsqueeze(0), z[slot[g] : slot[g] + 1])[0]
+    z, dz = (
+        part.flatten(0, 1).transpose(0, 1).to(states.dtype) for part in (summaries, grad_summaries)
+    )
+    if found.cell == "lstm":
+        left = row_products(grads, z)
+    else:
+        # A merged z is the one of both opening gates; the candidate's is the last.
+        behind = grads[2:] * reset if found.cell == "gru_after" else grads[2:]
+        opening = z[:1] if found.merged else z[:2]
+        left = torch.cat((row_products(grads[:2], opening), row_products(behind, z[-1:])))
     right = _projections(found, call, states, reset, dz)
     return [left, right.sum(0, keepdim=True) if found.tied and len(right) > 1 else right]
 
@@ -184,33 +172,3 @@ def _projections(found: Call, call: ScanCall, states: Tensor, reset: Tensor, dz:
             entered = entered * reset
         results.append(row_products(dz[s : s + 1], entered.unsqueeze(0))[0])
     return torch.stack(results)
-
-
-def input_gradients(inputs: Inputs, grad_drive: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Gradients of the input matrices `[G, n, m]` and of the biases `[G, n]`."""
-    gates, steps, batch, units = grad_drive.shape
-    rows, device, width = steps * batch, grad_drive.device.index, inputs.weight.shape[-1]
-    x, scale = inputs.x.contiguous(), None if inputs.scale is None else inputs.scale.contiguous()
-    symbols, bias = not x.is_floating_point(), inputs.bias is not None
-    if not symbols and width >= WIDE_INPUT and units >= MANY_UNITS:
-        weight = row_products(grad_drive.flatten(1, 2), x.reshape(1, rows, width))
-        width = 0
-    else:
-        weight = grad_drive.new_empty(gates, units, width)
-    sums = grad_drive.new_empty(gates, units) if bias else None
-    total = gates * units * (width + bias)
-    if not total:
-        return weight, sums
-    cut = tiles(units, width)
-    chunks, each = _chunks(cut.each * gates, rows, device)
-    parts = torch.empty(chunks * total, dtype=torch.float32, device=grad_drive.device)
-    options = input_options(gates, units, width, grad_drive.dtype, symbols=symbols, bias=bias)
-    first, second = _kernels(options, device)
-    sources = [None, x, scale] if symbols else [x, None, None]
-    first.launch(
-        (cut.each, gates, chunks),
-        cut.threads,
-        [grad_drive, None, None, None, None, None, None, *sources, parts, rows, batch, each],
-    )
-    second.launch((ceil(total / 256), 1, 1), 256, [parts, weight, None, None, sums, chunks])
-    return weight, sums

@@ -1,0 +1,121 @@
+"""The input matrices on a GPU: the drive of a whole sequence, and their gradients."""
+
+from __future__ import annotations
+
+from functools import cache
+from math import ceil
+
+import torch
+from torch import Tensor
+
+from passnet.equations.rows import row_products
+from passnet.ops.cuda.call import ELEMENTS
+from passnet.ops.cuda.compile import Kernel, device_limits, read_source
+from passnet.ops.cuda.weights import MANY_UNITS, chunks_of, kernels, tiles
+from passnet.ops.inputs import Inputs
+
+UNITS, ROWS, THREADS = 128, 32, 128
+WIDEST = 64
+"""Columns of an input matrix that the kernels hold on chip; beyond, ordinary products serve."""
+WIDE = 16
+"""From here on, for many units, the gradient of features is an ordinary product."""
+BLOCKS_EACH = 8
+
+
+def serves(inputs: Inputs) -> bool:
+    """Whether the kernels here take these inputs."""
+    narrow = inputs.weight.shape[-1] <= WIDEST
+    return narrow and inputs.weight.dtype in ELEMENTS and inputs.x.numel() > 0
+
+
+def drive_source() -> str:
+    """The text of the forward kernel."""
+    return read_source("common.cuh", "drive.cu")
+
+
+@cache
+def drive_options(
+    units: int, width: int, dtype: torch.dtype, *, symbols: bool, scale: bool, bias: bool
+) -> tuple[str, ...]:
+    """The macros of the forward kernel."""
+    constants = {"IO_TYPE": ELEMENTS[dtype], "N": units, "WIDTH": width}
+    constants |= {"SYMBOLS": int(symbols), "SCALE": int(scale), "BIAS": int(bias)}
+    return tuple(f"-D{name}={value}" for name, value in constants.items())
+
+
+@cache
+def _drive_kernel(options: tuple[str, ...], device: int) -> Kernel:
+    return Kernel(drive_source(), "form_drive", device=device, options=options, shared=0)
+
+
+def form_drive(inputs: Inputs) -> Tensor:
+    """`inputs.drive()` in one pass."""
+    weight, symbols = inputs.weight, not inputs.x.is_floating_point()
+    gates, steps, batch, units = inputs.shape
+    rows, device = steps * batch, weight.device.index
+    drive = weight.new_empty(inputs.shape)
+    x, bias, scale = inputs.x.contiguous(), inputs.bias, inputs.scale
+    options = drive_options(
+        units,
+        weight.shape[-1],
+        weight.dtype,
+        symbols=symbols,
+        scale=scale is not None,
+        bias=bias is not None,
+    )
+    across = ceil(units / UNITS)
+    wanted = ceil(device_limits(device)[0] * BLOCKS_EACH / (across * gates))
+    each = ceil(ceil(rows / min(wanted, ceil(rows / ROWS))) / ROWS) * ROWS
+    _drive_kernel(options, device).launch(
+        (across, gates, ceil(rows / each)),
+        THREADS,
+        [None if symbols else x, x if symbols else None, _dense(scale), weight.contiguous(),
+         _dense(bias), drive, rows, each],
+    )  # fmt: skip
+    return drive
+
+
+def _dense(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.contiguous()
+
+
+@cache
+def gradient_options(
+    gates: int, units: int, width: int, dtype: torch.dtype, *, symbols: bool, bias: bool
+) -> tuple[str, ...]:
+    """The macros for the gradients of input matrices."""
+    constants = {"IO_TYPE": ELEMENTS[dtype], "CELL": 2 if gates == 4 else 0, "N": units}
+    constants |= {"SYMBOLS": int(symbols), "BIAS": int(bias), "D": 0, "DIAG": 0, "TIED": 0}
+    constants |= {"MASKS": 0, "HOLD": 0, "HOLD_CELL": 0, "INNER": 0}
+    own = tiles(units, width).options()
+    return (*own, *(f"-D{name}={value}" for name, value in constants.items()))
+
+
+def gradients(inputs: Inputs, grad_drive: Tensor) -> tuple[Tensor, Tensor | None]:
+    """Gradients of the input matrices `[G, n, m]` and of the biases `[G, n]`."""
+    gates, steps, batch, units = grad_drive.shape
+    rows, device, width = steps * batch, grad_drive.device.index, inputs.weight.shape[-1]
+    x, scale = inputs.x.contiguous(), None if inputs.scale is None else inputs.scale.contiguous()
+    symbols, bias = not x.is_floating_point(), inputs.bias is not None
+    if not symbols and width >= WIDE and units >= MANY_UNITS:
+        weight = row_products(grad_drive.flatten(1, 2), x.reshape(1, rows, width))
+        width = 0
+    else:
+        weight = grad_drive.new_empty(gates, units, width)
+    sums = grad_drive.new_empty(gates, units) if bias else None
+    total = gates * units * (width + bias)
+    if not total:
+        return weight, sums
+    cut = tiles(units, width)
+    chunks, each = chunks_of(cut.each * gates, rows, device)
+    parts = torch.empty(chunks * total, dtype=torch.float32, device=grad_drive.device)
+    options = gradient_options(gates, units, width, grad_drive.dtype, symbols=symbols, bias=bias)
+    first, second = kernels(options, device)
+    sources = [None, x, scale] if symbols else [x, None, None]
+    first.launch(
+        (cut.each, gates, chunks),
+        cut.threads,
+        [grad_drive, None, None, None, None, None, None, *sources, parts, rows, batch, each],
+    )
+    second.launch((ceil(total / 256), 1, 1), 256, [parts, weight, None, None, sums, chunks])
+    return weight, sums
