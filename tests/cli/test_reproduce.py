@@ -15,7 +15,7 @@ import pytest
 import torch
 
 from passnet.cli import main
-from passnet.cli.reproduction import batches
+from passnet.cli.reproduction import SIDE_BY_SIDE, batches
 from passnet.config import LowRank, Model, RmsProp
 from passnet.experiments import get, registry
 from passnet.report import readme_disagreement
@@ -211,14 +211,16 @@ def test_a_dry_run_needs_no_torch_and_writes_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_the_seeds_of_a_preset_share_a_gpu_and_take_turns_on_a_cpu(monkeypatch):
-    experiments = [
-        replace(get(name), seed=seed) for name in ("quick/copy", ADDITION) for seed in (0, 1)
-    ]
+def test_runs_share_a_gpu_and_take_turns_on_a_cpu(monkeypatch):
+    names = ("quick/copy", "char-lm/lrd-gru-1000-64", ADDITION, "char-lm/lstm-1000-dropout")
+    experiments = [replace(get(name), seed=seed) for name in names for seed in range(5)]
+    copies, gru, additions, lstm = (experiments[i : i + 5] for i in range(0, 20, 5))
     assert batches(experiments, "cpu") == [[experiment] for experiment in experiments]
     chosen = "passnet.training.distributed.choose_device"
     monkeypatch.setattr(chosen, lambda device: torch.device("cuda", 0))
-    assert batches(experiments, None) == [experiments[:2], experiments[2:]]
+    assert batches(experiments, None) == [[*copies, *additions], gru, lstm]
+    many = [replace(copies[0], seed=seed) for seed in range(SIDE_BY_SIDE + 3)]
+    assert [len(batch) for batch in batches(many, None)] == [SIDE_BY_SIDE, 3]
     assert batches([], None) == []
 
 

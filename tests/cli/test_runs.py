@@ -71,6 +71,17 @@ def test_several_seeds_have_their_own_folders(in_folder, capsys):
     assert sorted(p.name for p in (in_folder / "runs/quick/copy").iterdir()) == ["seed-0", "seed-1"]
 
 
+def test_several_presets_have_their_own_folders(in_folder, capsys):
+    arguments = ["quick/copy", "quick/addition", *SMALL, "--out", "mine", "--json", "--quiet"]
+    assert train(*arguments) == 0
+    results = json.loads(capsys.readouterr().out)
+    assert [result["preset"] for result in results] == ["quick/copy", "quick/addition"]
+    assert (in_folder / "mine/quick/addition/seed-0/result.json").is_file()
+    folders = ["mine/quick/copy/seed-0", "mine/quick/addition/seed-0"]
+    assert train(*folders, "--json", "--quiet") == 0
+    assert json.loads(capsys.readouterr().out) == results
+
+
 def test_a_changed_experiment_in_the_same_folder_is_refused(in_folder, capsys):
     assert train("quick/copy", *SMALL, "--quiet") == 0
     capsys.readouterr()

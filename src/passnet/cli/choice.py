@@ -29,9 +29,9 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def chosen_experiment(args: argparse.Namespace) -> Experiment:
-    """The preset that `args.name` names, with the changes asked for."""
-    experiment = get(args.name)
+def chosen_experiment(name: str, args: argparse.Namespace) -> Experiment:
+    """The preset of that name, with the changes asked for."""
+    experiment = get(name)
     if args.text is not None:
         experiment = with_text(experiment, Path(args.text))
     return apply_overrides(experiment, [text for group in args.overrides for text in group])

@@ -8,14 +8,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from passnet.cli.errors import FAILED, INTERRUPTED
-from passnet.config import Experiment
+from passnet.config import CharacterTask, Experiment
 
 if TYPE_CHECKING:
     from passnet.report.plan import Places
 
 
+SIDE_BY_SIDE = 12
+"""How many small runs share a GPU at once: as many as keep it busy."""
+
+
 def batches(experiments: Sequence[Experiment], device: str | None) -> list[list[Experiment]]:
-    """What is trained at once: all seeds of a preset on a GPU, one run alone on a CPU."""
+    """What is trained at once: on a CPU one run; on a GPU a dozen, or a language model's seeds."""
     if not experiments:
         return []
     from passnet.training.distributed import choose_device
@@ -23,9 +27,12 @@ def batches(experiments: Sequence[Experiment], device: str | None) -> list[list[
     if choose_device(device).type != "cuda":
         return [[experiment] for experiment in experiments]
     by_preset: dict[str, list[Experiment]] = {}
+    small: list[Experiment] = []
     for experiment in experiments:
-        by_preset.setdefault(experiment.name, []).append(experiment)
-    return list(by_preset.values())
+        large = isinstance(experiment.task, CharacterTask)
+        (by_preset.setdefault(experiment.name, []) if large else small).append(experiment)
+    dozens = [small[i : i + SIDE_BY_SIDE] for i in range(0, len(small), SIDE_BY_SIDE)]
+    return [*dozens, *by_preset.values()]
 
 
 def train_and_publish(

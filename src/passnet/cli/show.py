@@ -27,7 +27,7 @@ def add(commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the preset."""
-    experiment = chosen_experiment(args)
+    experiment = chosen_experiment(args.name, args)
     counts = experiment_parameter_counts(experiment)
     shapes, backends = _network(experiment)
     if args.json:

@@ -25,6 +25,7 @@ on where it stopped, after Ctrl-C, a kill or a power cut, and ends with the same
 
   passnet train quick/copy
   passnet train copy-500/lrd-gru-128-50 --seeds 0..4
+  passnet train psmnist/lrd-gru-128-24 psmnist/lr-gru-128-24 --seeds 0..2
   passnet train psmnist/lrd-gru-256-24 --set batch_size=128 optimiser.learning_rate=2e-3
   passnet train quick/character-stream --text my.txt
   torchrun --nproc-per-node 2 -m passnet train quick/copy
@@ -37,19 +38,26 @@ def add(commands) -> None:
     """Register the command."""
     parser = commands.add_parser(
         "train",
-        help="train a preset, or go on with a run's folder",
-        description="Train a preset as the paper did, or go on with the run in a folder.",
+        help="train presets, or go on with a run's folder",
+        description="Train presets as the paper did, or go on with the run in a folder.",
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("name", metavar="NAME|FOLDER", help="a preset, or the folder of a run")
+    parser.add_argument(
+        "names",
+        metavar="NAME|FOLDER",
+        nargs="+",
+        help="a preset, or the folder of a run; several train side by side on a GPU",
+    )
     add_overrides(parser)
     parser.add_argument("--seed", type=int, help="seed of the run (the preset's, usually 0)")
     parser.add_argument(
         "--seeds", metavar="0..4", help="several runs, such as 0..4 or 1,5,7, side by side on a GPU"
     )
     parser.add_argument(
-        "--out", metavar="FOLDER", help="folder of the run (default runs/NAME/seed-N)"
+        "--out",
+        metavar="FOLDER",
+        help="folder of the run (default runs/NAME/seed-N); of several, a folder for all of them",
     )
     add_data_dir(parser)
     parser.add_argument("--device", help="cpu, cuda, cuda:1 …; default a GPU where there is one")
@@ -112,7 +120,7 @@ def _print_results(
         return
     if args.json:
         records = [result.record() for _, result in pairs]
-        print_json(records if args.seeds else records[0])
+        print_json(records if args.seeds or len(plans) > 1 else records[0])
         return
     header = ("run", "metric", "test", "chance", "paper", "params", "updates", "seconds", "on")
     rows = [
@@ -136,23 +144,30 @@ def _print_results(
 
 def _plans(args: argparse.Namespace) -> list[tuple[Experiment, Path]]:
     """Which experiments are to run in which folders."""
-    if (Path(args.name) / "experiment.json").is_file():
-        return [_saved(args)]
-    experiment = chosen_experiment(args)
     if args.seeds is not None and args.seed is not None:
         raise ConfigurationError("--seed and --seeds: give one of them")
     seeds = parse_seeds(args.seeds) if args.seeds else [args.seed]
     plans = []
-    for seed in seeds:
-        chosen = experiment if seed is None else dataclasses.replace(experiment, seed=seed)
-        folder = Path(args.out) if args.out else Path("runs") / chosen.name
-        if not args.out or args.seeds:
-            folder = folder / f"seed-{chosen.seed}"
-        plans.append((chosen, folder))
+    for name in dict.fromkeys(args.names):
+        if (Path(name) / "experiment.json").is_file():
+            plans.append(_saved(name, args))
+            continue
+        experiment = chosen_experiment(name, args)
+        for seed in seeds:
+            chosen = experiment if seed is None else dataclasses.replace(experiment, seed=seed)
+            plans.append((chosen, _folder(chosen, args)))
     return plans
 
 
-def _saved(args: argparse.Namespace) -> tuple[Experiment, Path]:
+def _folder(experiment: Experiment, args: argparse.Namespace) -> Path:
+    folder = Path(args.out) if args.out else Path("runs")
+    if not args.out or len(args.names) > 1:
+        folder = folder / experiment.name
+    alone = args.out and not args.seeds and len(args.names) == 1
+    return folder if alone else folder / f"seed-{experiment.seed}"
+
+
+def _saved(name: str, args: argparse.Namespace) -> tuple[Experiment, Path]:
     given = {
         "--set": args.overrides,
         "--text": args.text,
@@ -163,12 +178,12 @@ def _saved(args: argparse.Namespace) -> tuple[Experiment, Path]:
     for option, value in given.items():
         if value not in (None, []):
             raise ConfigurationError(
-                f"{option} changes an experiment, and {args.name} is the folder of one that began: "
+                f"{option} changes an experiment, and {name} is the folder of one that began: "
                 "name its preset and another --out instead"
             )
     from passnet.training import load_run
 
-    folder = Path(args.name)
+    folder = Path(name)
     return load_run(folder).experiment, folder
 
 
