@@ -11,6 +11,7 @@ from made_up_runs import experiment_of, write_run
 from passnet.config import LowRankPlusDiagonal
 from passnet.report.describe import mean_seconds, standing, updates_text
 from passnet.report.groups import first_below, group_runs
+from passnet.report.lines import write_line
 from passnet.report.paper import compare
 from passnet.report.read import find_runs
 
@@ -53,6 +54,20 @@ def test_changed_settings_do_not_stand_beside_the_papers_row(tmp_path):
     assert not any(group.is_preset for group in others)
     labels = [group.label for group in others]
     assert labels == [f"{LRD} batch_size=40", f"{LRD} model.matrix.rank=30", "mine"]
+
+
+def test_runs_that_were_validated_less_often_are_runs_of_the_preset(tmp_path):
+    write_run(tmp_path / "a", experiment_of(LRD), value=0.93)
+    write_run(tmp_path / "b", experiment_of(LRD, seed=1, evaluate_every=3000), value=0.95)
+    (group,) = groups_below(tmp_path)
+    assert group.is_preset and group.summary().count == 2
+    assert group.remark == "validated every 3000 updates, not 300"
+    assert group.remark in write_line(LRD, group).verdict
+    # More often, out of step, or where a look may end the training, it is another experiment.
+    steered = "char-lm/lrd-gru-1000-64"
+    for number, (name, every) in enumerate([(LRD, 100), (LRD, 1000), (steered, 10000)]):
+        write_run(tmp_path / f"{number}", experiment_of(name, evaluate_every=every), value=0.9)
+    assert sum(group.is_preset for group in groups_below(tmp_path)) == 1
 
 
 def test_a_repeated_seed_counts_once_and_the_finished_one_is_kept(tmp_path):

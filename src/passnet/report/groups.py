@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from passnet.config import METRICS, Experiment, differences, identity
+from passnet.config import METRICS, Experiment, HalveOnPlateau, differences, identity
 from passnet.experiments import get, names
 from passnet.report.read import Run
 
@@ -30,12 +30,14 @@ class Group:
     changes: settings that differ from the preset of that name, as `key=value`; None where no preset
     has the name.
     repeated: further runs of a seed that is already there; they count nowhere.
+    remark: how runs of the preset were looked at otherwise than it asks for.
     """
 
     experiment: Experiment
     changes: tuple[str, ...] | None
     runs: tuple[Run, ...]
     repeated: tuple[Run, ...] = ()
+    remark: str = ""
 
     @property
     def name(self) -> str:
@@ -117,7 +119,7 @@ def group_runs(runs: Iterable[Run]) -> list[Group]:
     """
     collected: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
-        key = (run.experiment.name, identity(replace(run.experiment, seed=0)))
+        key = (run.experiment.name, identity(replace(as_often(run.experiment), seed=0)))
         collected.setdefault(key, []).append(run)
     groups = [_group(members) for members in collected.values()]
     order = {name: place for place, name in enumerate(names())}
@@ -146,13 +148,30 @@ def _group(members: list[Run]) -> Group:
         by_seed.setdefault(run.experiment.seed, run)
     chosen = tuple(by_seed[seed] for seed in sorted(by_seed))
     kept = {id(run) for run in chosen}
-    experiment = chosen[0].experiment
+    experiment = as_often(chosen[0].experiment)
+    rarest = max((run.experiment.evaluate_every or 0 for run in chosen), default=0)
+    rarer = rarest > (experiment.evaluate_every or rarest)
     return Group(
         experiment=experiment,
         changes=_changes(experiment),
         runs=chosen,
         repeated=tuple(run for run in members if id(run) not in kept),
+        remark=f"validated every {rarest} updates, not {experiment.evaluate_every}" * rarer,
     )
+
+
+def as_often(experiment: Experiment) -> Experiment:
+    """The experiment, evaluated as often as its preset where that changes only what is seen.
+
+    Fewer looks at the same training leave fewer parameters to choose from; where a look may change
+    the training or end it, it is another experiment.
+    """
+    preset = get(experiment.name) if experiment.name in names() else None
+    every, own = experiment.evaluate_every, None if preset is None else preset.evaluate_every
+    steers = experiment.patience is not None or isinstance(experiment.schedule, HalveOnPlateau)
+    if steers or every is None or own is None or every % own:
+        return experiment
+    return replace(experiment, evaluate_every=own)
 
 
 def _changes(experiment: Experiment) -> tuple[str, ...] | None:

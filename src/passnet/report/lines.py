@@ -45,6 +45,8 @@ def write_line(name: str, group: Group | None) -> Line:
     done = group if group is not None and group.finished else None
     found = None if done is None else done.summary()
     verdict = compare(done)
+    words = [] if verdict is None else [f"{verdict.word}, {verdict.text}"]
+    words += [done.remark] if done is not None and done.remark else []
     return Line(
         preset=name,
         parameters=numbers.count(experiment_parameter_counts(experiment).model),
@@ -53,6 +55,6 @@ def write_line(name: str, group: Group | None) -> Line:
         ours=standing(group) if found is None else numbers.summary(metric, found),
         seeds="" if done is None else seeds_text(done),
         updates="" if done is None else updates_text(done),
-        verdict="" if verdict is None else f"{verdict.word}, {verdict.text}",
+        verdict="; ".join(words),
         scored=found is not None,
     )

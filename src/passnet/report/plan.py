@@ -9,6 +9,7 @@ from typing import Literal
 
 from passnet.config import Experiment, differences
 from passnet.experiments import get
+from passnet.report.groups import as_often
 from passnet.report.read import Run, find_runs, read_run
 
 State = Literal["there", "finished", "unfinished", "missing", "blocked"]
@@ -88,7 +89,8 @@ def _open_step(experiment: Experiment, places: Places, at: dict[Path, Run]) -> S
     run = at.get(places.run(experiment))
     if run is None:
         return Step(experiment, "missing")
-    return Step(experiment, "unfinished" if run.outcome is None else "finished", run)
+    # A run that began goes on as it began.
+    return Step(run.experiment, "unfinished" if run.outcome is None else "finished", run)
 
 
 def _seeded(name: str, seed: int) -> Experiment:
@@ -97,5 +99,5 @@ def _seeded(name: str, seed: int) -> Experiment:
 
 def _changes(run: Run, experiment: Experiment) -> list[str]:
     """The settings of a run that are not the experiment's."""
-    found = differences(experiment, run.experiment)
+    found = differences(experiment, as_often(run.experiment))
     return [f"{key}={new}" for key, (_, new) in found.items()]

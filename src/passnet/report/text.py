@@ -82,6 +82,8 @@ def _remarks(groups: Sequence[Group]) -> list[str]:
         verdict = compare(group)
         if verdict is not None:
             lines.append(f"{group.label}, beside the paper: {verdict.word}, {verdict.text}")
+        if group.remark:
+            lines.append(f"{group.label}: {group.remark}")
         for run in group.failed:
             if run.outcome is not None and run.outcome.value is None:
                 lines.append(f"{run.place}: failed, {no_score(run.outcome)}")
