@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -76,13 +77,27 @@ def train_together(
         ]
         turns = [_Turns(session, own_stream=side_by_side) for session in sessions]
         if side_by_side:
-            while any([turn.next() for turn in turns]):
-                pass
+            take_turns(turns)
         else:
             for turn in turns:
                 while turn.next():
                     pass
         return [turn.outcome() for turn in turns]
+
+
+AHEAD = 4
+"""Updates that may wait on a stream: enough to keep it busy, few enough to be waited for."""
+
+
+def take_turns(turns: Sequence[_Turns]) -> None:
+    """Advance all to their ends, each as fast as its own stream: a slow one holds up no other."""
+    going = list(turns)
+    while going:
+        ready = [turn for turn in going if turn.ready()]
+        # Where every stream has its fill, the first to be asked again is waited for.
+        for turn in ready or going[:1]:
+            turn.next()
+        going = [turn for turn in going if turn.updates is not None]
 
 
 class _Turns:
@@ -93,15 +108,28 @@ class _Turns:
         self.error: RunError | None = None
         self.updates: Iterator[None] | None = session.updates()
         self.stream = torch.cuda.Stream(session.world.device) if own_stream else None
+        self._queued: deque[torch.cuda.Event] = deque()
+
+    def ready(self) -> bool:
+        """Whether another update may be queued without waiting for the device."""
+        while self._queued and self._queued[0].query():
+            self._queued.popleft()
+        return len(self._queued) < AHEAD
 
     def next(self) -> bool:
         """Take one update; False when there is nothing left to do."""
         if self.updates is None:
             return False
+        if len(self._queued) >= AHEAD:
+            self._queued.popleft().synchronize()
         own = contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
         try:
             with own:
                 next(self.updates)
+                if self.stream is not None:
+                    event = torch.cuda.Event()
+                    event.record(self.stream)
+                    self._queued.append(event)
         except StopIteration:
             self.updates = None
         except RunError as error:
