@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from passnet.bench.measure import Row
+from passnet.bench.record import growth
 from passnet.cli import main
 
 SMALL = [
@@ -138,6 +140,19 @@ def test_doctor_says_which_backends_run(capsys):
     rows = [row for row in found["backends"] if row["device"] == "cpu"]
     assert {row["backend"] for row in rows} >= {"eager", "reference"}
     assert all(row["can_run"] == "yes" for row in rows if row["backend"] == "eager")
+
+
+def test_growth_is_told_size_by_size():
+    def row(shape, d, steps, milliseconds, pass_="forward", contender="passnet"):
+        sizes = (256, d, steps, 20, "float32")
+        return Row(f"growth in {shape}: GRU", *sizes, pass_, contender, milliseconds, 0.0, None)
+
+    rows = [row("T", 24, 200, 2.1), row("T", 24, 100, 1.0), row("T", 24, 100, 9.0, "one step")]
+    rows += [row("d", 8, 100, 1.0), row("d", 16, 100, 1.5), row("d", 16, 100, 7.0, contender="x")]
+    assert growth(rows) == [
+        "n=256 d=24 B=20, forward: T = 100, 200 takes 1.000, 2.100 ms, 2.10x for each doubling",
+        "n=256 T=100 B=20, forward: d = 8, 16 takes 1.000, 1.500 ms, 1.50x for each doubling",
+    ]
 
 
 def test_bench_checks_then_times(capsys, tmp_path):

@@ -67,6 +67,21 @@ CPU_CASES = [
 ]
 
 
+def _sweeps(steps: Case, *ranks: Case) -> list[Case]:
+    """A case with 1, 2, 4 and 8 times its steps, and others with so many times their rank."""
+    longer = [replace(steps, name="growth in T", T=steps.T * k) for k in (1, 2, 4, 8)]
+    wider = [replace(c, name="growth in d", d=c.d * k) for c in ranks for k in (1, 2, 4, 8)]
+    return longer + wider
+
+
+GPU_GROWTH = _sweeps(
+    Case("", 256, 24, 196, 20, 1), Case("", 128, 6, 784, 20, 1), Case("", 4096, 16, 128, 32, 51)
+)
+CPU_GROWTH = _sweeps(
+    Case("", 256, 24, 49, 20, 1), Case("", 128, 6, 196, 20, 1), Case("", 1000, 16, 32, 32, 51)
+)
+
+
 def quick(cases: list[Case]) -> list[Case]:
     """The same shapes with fewer steps, for a first look."""
     return [replace(case, T=max(4, case.T // 8)) for case in cases]

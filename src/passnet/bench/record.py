@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -46,3 +47,25 @@ def ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _case(row: Row) -> tuple[object, ...]:
     return row.shape, row.n, row.d, row.T, row.B, row.pass_
+
+
+def growth(rows: Sequence[Row]) -> list[str]:
+    """How our times grow where cases differ in one size only, doubled from each to the next."""
+    lines = []
+    for size, rest in (("T", "d"), ("d", "T")):
+        sweeps: dict[tuple[object, ...], list[Row]] = {}
+        for row in rows:
+            ours = row.contender == "passnet" and row.pass_ != "one step"
+            if ours and row.shape.startswith(f"growth in {size}"):
+                key = (row.shape, row.n, getattr(row, rest), row.B, row.pass_)
+                sweeps.setdefault(key, []).append(row)
+        for (_, n, other, batch, pass_), found in sweeps.items():
+            found.sort(key=lambda row: getattr(row, size))
+            times = [row.milliseconds for row in found]
+            factors = ", ".join(f"{b / a:.2f}x" for a, b in pairwise(times))
+            sizes = ", ".join(str(getattr(row, size)) for row in found)
+            lines.append(
+                f"n={n} {rest}={other} B={batch}, {pass_}: {size} = {sizes} takes "
+                f"{', '.join(f'{t:.3f}' for t in times)} ms, {factors} for each doubling"
+            )
+    return lines

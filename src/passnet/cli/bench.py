@@ -23,6 +23,11 @@ def add(commands) -> None:
     parser.add_argument("--device", help="cpu or cuda; default cuda where there is one")
     parser.add_argument("--repeats", type=int, default=9, help="timings of each (default 9)")
     parser.add_argument("--quick", action="store_true", help="an eighth of the steps")
+    parser.add_argument(
+        "--growth",
+        action="store_true",
+        help="time one layer with 1, 2, 4 and 8 times the steps, and the rank: cost is linear",
+    )
     parser.add_argument("--no-loops", action="store_true", help="leave out the slow Python loops")
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the rows as JSON")
     parser.add_argument("--commit", help="what was measured, where git cannot be asked")
@@ -35,12 +40,15 @@ def run(args: argparse.Namespace) -> int:
     """Measure, print, and write what was asked for."""
     import torch
 
-    from passnet.bench.cases import CPU_CASES, GPU_CASES, quick
+    from passnet.bench.cases import CPU_CASES, CPU_GROWTH, GPU_CASES, GPU_GROWTH, quick
     from passnet.bench.measure import measure
-    from passnet.bench.record import record, write
+    from passnet.bench.record import growth, record, write
 
     device = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
-    cases = CPU_CASES if device == "cpu" else GPU_CASES
+    if args.growth:
+        cases = CPU_GROWTH if device == "cpu" else GPU_GROWTH
+    else:
+        cases = CPU_CASES if device == "cpu" else GPU_CASES
     cases = [case for case in (quick(cases) if args.quick else cases) if args.filter in case.label]
     if not cases:
         print(f"no case's line contains {args.filter!r}", file=sys.stderr)
@@ -51,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
             case,
             device=device,
             repeats=args.repeats,
-            loops=not args.no_loops,
+            loops=not (args.no_loops or args.growth),
             listener=lambda text: print(text, file=sys.stderr, flush=True),
         )
         content = record(rows, device=device, measured=args.commit)
@@ -61,7 +69,7 @@ def run(args: argparse.Namespace) -> int:
         from passnet.bench.plot import draw
 
         draw(rows, args.plot)
-    print_json(content) if args.json else print(_table(rows))
+    print_json(content) if args.json else print("\n".join((_table(rows), *growth(rows))))
     return 0
 
 
@@ -69,10 +77,11 @@ def _table(rows) -> str:
     from passnet.bench.record import ratios
 
     times = {id(row): row for row in rows}
-    of = {(r["shape"], r["n"], r["T"], r["B"], r["pass"], r["contender"]): r for r in ratios(rows)}
+    parts = ("shape", "n", "d", "T", "B", "pass", "contender")
+    of = {tuple(r[part] for part in parts): r for r in ratios(rows)}
     cells = []
     for row in times.values():
-        key = (row.shape, row.n, row.T, row.B, row.pass_, row.contender)
+        key = (row.shape, row.n, row.d, row.T, row.B, row.pass_, row.contender)
         ratio = f"{of[key]['ratio']:.2f}x" if key in of else ""
         memory = "-" if row.peak_bytes is None else f"{row.peak_bytes / 2**20:.1f}"
         case = f"{row.shape} n={row.n} d={row.d} T={row.T} B={row.B}"
