@@ -8,6 +8,7 @@ from torch import Tensor
 _TILE = 64
 _WANTED_TILES = 512
 _SHORTEST_PIECE = 128
+_NARROW = 8
 
 
 def row_products(left: Tensor, right: Tensor) -> Tensor:
@@ -17,6 +18,9 @@ def row_products(left: Tensor, right: Tensor) -> Tensor:
         # The narrow side of all gates side by side: the wide side is read once and never copied.
         side_by_side = left.transpose(0, 1).reshape(1, rows, gates * height)
         return row_products(side_by_side, right)[0].unflatten(0, (gates, height))
+    if left.device.type == "cpu" and right.shape[2] * _NARROW < height:
+        # BLAS is slow at products with few columns, and fast at their transpose.
+        return torch.matmul(right.mT, left).mT
     pieces = piece_count(left, outputs=(max(gates, right.shape[0]), height, right.shape[2]))
     if pieces == 1:
         return torch.matmul(left.mT, right)

@@ -38,9 +38,10 @@ def drive_in(call: ScanCall, steps: slice) -> Float[Tensor, "G t B n"]:
     return call.drive[:, steps]
 
 
-def each_step(*tensors: Tensor | None) -> list[tuple[Any, ...]]:
-    """Views of every step, `[t, ...]` -> t of `[...]`, made all at once; None stays None."""
-    return list(zip(*(repeat(None) if x is None else x.unbind() for x in tensors), strict=False))
+def each_step(steps: slice, *tensors: Tensor | None) -> list[tuple[Any, ...]]:
+    """(t, views of step t) for these steps, `[t, ...]` -> `[...]`, all at once; None stays None."""
+    views = (repeat(None) if x is None else x.unbind() for x in tensors)
+    return list(zip(range(steps.start, steps.stop), *views, strict=False))
 
 
 def gradients_to_sum(

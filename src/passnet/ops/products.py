@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Sequence
+from functools import cached_property
+from itertools import repeat
 from typing import final
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from passnet.equations import Structure
+from passnet.equations.rows import row_products
 from passnet.ops.maps import GateMaps
+from passnet.ops.weights import OneProduct, plain_product
 
 
 class Products(ABC):
@@ -20,11 +25,13 @@ class Products(ABC):
     """`[g, B or 1, n]`: what every unit takes from itself, masks included, if kept apart."""
 
     @abstractmethod
-    def add(self, into: Float[Tensor, "g B n"], state: Float[Tensor, "B n"]) -> None:
-        """into_g += p_g(state)."""
+    def add(self, into: Float[Tensor, "g B n"], state: Float[Tensor, "B n"], t: int) -> None:
+        """into_g += p_g(state), at step t."""
 
     @abstractmethod
-    def add_transpose(self, into: Float[Tensor, "B n"], grads: Float[Tensor, "g B n"]) -> None:
+    def add_transpose(
+        self, into: Float[Tensor, "B n"], grads: Float[Tensor, "g B n"], t: int
+    ) -> None:
         """into += the transposes of all p_g, without their diagonals, applied to grads_g."""
 
     def add_diagonal(
@@ -39,13 +46,54 @@ class Products(ABC):
                 slope = own * of_gate if slope is None else torch.addcmul(slope, own, of_gate)
         return slope
 
+    def summaries(self, gates: slice) -> tuple[Tensor, Tensor] | None:
+        """R x `[g or 1, N, d]` and L^T grads `[g, N, d]` of all steps, where they were kept."""
+        return None
 
-def prepare(maps: GateMaps, gates: slice, state: Float[Tensor, "B n"]) -> Products:
-    """The products of those gates with states like `state`."""
-    factors = dict(zip(maps.structure.factors, maps.select(gates), strict=True))
-    if factors.keys() <= {"weight", "expand", "project", "diagonal"}:
-        return _Chain(factors, maps.select_masks(gates), gates.stop - gates.start, state)
+
+def summaries_like(maps: GateMaps, *parts: slice, steps: int, batch: int) -> list[Tensor]:
+    """Room for the summaries R x of every step by these ranges of gates, if they are low-rank."""
+    if maps.structure.name not in ("low_rank", "low_rank_plus_diagonal"):
+        return []
+    found = []
+    for gates in parts:
+        project, masks = maps.select(gates)[1], maps.select_masks(gates)
+        count = len(project) if masks is None or len(masks) == 1 else len(masks)
+        found.append(project.new_empty(steps, batch, count, project.shape[1]))
+    return found
+
+
+def prepare(
+    maps: GateMaps, gates: slice, state: Float[Tensor, "B n"], summaries: Tensor | None = None
+) -> Products:
+    """The products of those gates with states like `state`, in the room of `summaries_like`."""
+    masks = maps.select_masks(gates)
+    masks = None if masks is None else masks.to(state.dtype)
+    if summaries is not None:
+        return _LowRank(maps.select(gates), masks, state.dtype, summaries)
+    if maps.structure.name == "dense":
+        return _Dense(maps.select(gates)[0], masks)
     return _AnyStructure(maps, gates)
+
+
+def one_product(*parts: tuple[Products, slice]) -> OneProduct:
+    """What weight gradients ask for, these gates in this order, from the summaries if kept."""
+    kept = [products.summaries(gates) for products, gates in parts]
+    in_order = iter([pair for pair in kept if pair is not None])
+
+    def by_summaries(
+        structure: Structure, inputs: Tensor, grads: Tensor, factors: Sequence[Tensor]
+    ) -> tuple[Tensor, ...]:
+        ahead, back = next(in_order)
+        shared = factors[1].shape[0] == 1
+        if shared and inputs.shape[0] == 1:
+            back = back.sum(0, keepdim=True)
+        right = row_products(back, inputs)
+        right = right.sum(0, keepdim=True) if shared else right
+        diagonal = [(grads * inputs).sum(1)] if len(factors) > 2 else []
+        return row_products(grads, ahead), right, *diagonal
+
+    return plain_product if None in kept else by_summaries
 
 
 @final
@@ -55,72 +103,125 @@ class _AnyStructure(Products):
     def __init__(self, maps: GateMaps, gates: slice) -> None:
         self._maps, self._gates = maps, gates
 
-    def add(self, into: Tensor, state: Tensor) -> None:
+    def add(self, into: Tensor, state: Tensor, t: int) -> None:
         into.add_(self._maps(state, self._gates))
 
-    def add_transpose(self, into: Tensor, grads: Tensor) -> None:
+    def add_transpose(self, into: Tensor, grads: Tensor, t: int) -> None:
         into.add_(self._maps.transpose(grads, self._gates))
 
 
 @final
-class _Chain(Products):
-    """L (R x) + D x through buffers of its own; a dense matrix is an R without an L.
+class _Dense(Products):
+    """W x, all gates at once."""
 
-    Gates that read the same vector take their summaries R x in one product: all of them, unless
-    each has its own mask. Products run in the factors' dtype, sums in the state's.
+    def __init__(self, weight: Tensor, masks: Tensor | None) -> None:
+        self._weight, self._transposed, self._masks = weight, weight.mT, masks
+
+    def add(self, into: Tensor, state: Tensor, t: int) -> None:
+        x = state if self._masks is None else state * self._masks
+        _add_product(into, x.expand_as(into), self._transposed)
+
+    def add_transpose(self, into: Tensor, grads: Tensor, t: int) -> None:
+        if self._masks is None and into.dtype == self._weight.dtype:
+            into.addbmm_(grads, self._weight)
+            return
+        back = torch.bmm(grads.to(self._weight.dtype), self._weight)
+        into.add_((back if self._masks is None else back * self._masks).sum(0))
+
+
+@final
+class _LowRank(Products):
+    """L (R x) + D x; keeps every step's summaries R x and, backwards, L^T y.
+
+    Gates that read the same vector take their R x in one product: all of them, unless each has
+    its own mask. Products run in the factors' dtype, sums in the state's.
     """
 
     def __init__(
-        self, factors: Mapping[str, Tensor], masks: Tensor | None, gates: int, state: Tensor
+        self,
+        factors: Sequence[Tensor],
+        masks: Tensor | None,
+        dtype: torch.dtype,
+        ahead: Float[Tensor, "T B k d"],
     ) -> None:
-        left = factors.get("expand")
-        right = factors["weight"] if left is None else factors["project"]
-        rank, (batch, units) = right.shape[1], state.shape
-        masks = None if masks is None else masks.to(state.dtype)
-        if "diagonal" in factors:
-            diagonal = factors["diagonal"].unsqueeze(1).to(state.dtype)
-            self.diagonal = diagonal if masks is None else diagonal * masks
-        if masks is None or masks.shape[0] == 1:
-            self._multiply, right = torch.mm, right.reshape(-1, units)
-            self._masks = None if masks is None else masks[0]
-            self._summary = right.new_empty(batch, right.shape[0])
-            each = self._summary.unflatten(1, (-1, rank)).transpose(0, 1)
-        else:
-            self._multiply, right = torch.bmm, right.expand(gates, -1, -1)
-            self._masks = masks
-            self._summary = each = right.new_empty(gates, batch, rank)
-        self._one_dtype = right.dtype == state.dtype
-        self._left, self._left_transposed = left, None if left is None else left.mT
-        self._right, self._right_transposed = right, right.mT
-        # The summary as every gate sees it, [g, B, d]: gates that share R share it.
-        self._each, self._shared = each.expand(gates, -1, -1), each.shape[0] < gates
-        direct = self._each.is_contiguous()
-        self._back = self._each if direct else right.new_empty(gates, batch, rank)
+        self._left, right, *diagonal = factors
+        if diagonal:
+            own = diagonal[0].unsqueeze(1).to(dtype)
+            self.diagonal = own if masks is None else own * masks
+        self._ahead = ahead
+        self._shared = right.shape[0] < self._left.shape[0]
+        self._mask = masks[0] if masks is not None and len(masks) == 1 else None
+        self._masks = masks if self._mask is None else None
+        together = self._masks is None
+        self._right = right.flatten(0, 1) if together else right.expand(len(self._left), -1, -1)
+        self._left_transposed, self._right_transposed = self._left.mT, self._right.mT
+        self._one_dtype = right.dtype == dtype
 
-    def add(self, into: Tensor, state: Tensor) -> None:
-        x = state if self._masks is None else state * self._masks
-        x = x if self._one_dtype else x.to(self._right.dtype)
-        self._multiply(x, self._right_transposed, out=self._summary)
-        if self._left_transposed is None:
-            into.add_(self._each)
-        elif self._one_dtype:
-            into.baddbmm_(self._each, self._left_transposed)
+    @cached_property
+    def _steps_ahead(self) -> list[tuple[Tensor, Tensor]]:
+        """The summaries of a step side by side, `[B, k d]`, and for each gate, `[g, B, d]`."""
+        each = self._ahead.transpose(1, 2).expand(-1, len(self._left), -1, -1)
+        return list(zip(self._ahead.flatten(2).unbind(), each.unbind(), strict=True))
+
+    @cached_property
+    def _back(self) -> Float[Tensor, "T g B d"]:
+        steps, batch, _, rank = self._ahead.shape
+        return self._ahead.new_empty(steps, len(self._left), batch, rank)
+
+    @cached_property
+    def _steps_back(self) -> list[tuple[Tensor, Tensor | None]]:
+        """The summaries of a step for each gate and, where one gate is all, side by side."""
+        alone = self._back[:, 0].unbind() if len(self._left) == 1 else repeat(None)
+        return list(zip(self._back.unbind(), alone, strict=False))
+
+    @cached_property
+    def _side_by_side(self) -> tuple[Tensor, Tensor]:
+        """Room for one step: the same numbers as `[B, k d]` and as `[k, B, d]`."""
+        _, batch, _, rank = self._ahead.shape
+        room = self._ahead.new_empty(batch, self._right.shape[0])
+        return room, room.unflatten(1, (-1, rank)).transpose(0, 1)
+
+    def add(self, into: Tensor, state: Tensor, t: int) -> None:
+        side_by_side, each = self._steps_ahead[t]
+        if self._masks is not None:
+            torch.bmm(self._narrow(state * self._masks), self._right_transposed, out=each)
         else:
-            into.add_(torch.bmm(self._each, self._left_transposed))
+            x = state if self._mask is None else state * self._mask
+            torch.mm(self._narrow(x), self._right_transposed, out=side_by_side)
+        _add_product(into, each, self._left_transposed)
         if self.diagonal is not None:
             into.addcmul_(state, self.diagonal)
 
-    def add_transpose(self, into: Tensor, grads: Tensor) -> None:
-        back = grads if self._one_dtype else grads.to(self._right.dtype)
-        if self._left is not None:
-            back = torch.bmm(back, self._left, out=self._back)
-        if self._shared:
-            torch.sum(back, 0, out=self._summary)
-        elif back is not self._each:
-            self._each.copy_(back)
-        if self._masks is None and self._one_dtype:
-            into.addmm_(self._summary, self._right)
+    def add_transpose(self, into: Tensor, grads: Tensor, t: int) -> None:
+        back, side_by_side = self._steps_back[t]
+        torch.bmm(self._narrow(grads), self._left, out=back)
+        if self._masks is not None:
+            into.add_((torch.bmm(back, self._right) * self._masks).sum(0))
             return
-        back = self._multiply(self._summary, self._right)
-        back = back if self._masks is None else back * self._masks
-        into.add_(back if back.dim() == 2 else back.sum(0))
+        if side_by_side is None:
+            side_by_side, each = self._side_by_side
+            if self._shared:
+                torch.sum(back, 0, out=side_by_side)
+            else:
+                each.copy_(back)
+        if self._mask is None and self._one_dtype:
+            into.addmm_(side_by_side, self._right)
+        else:
+            product = torch.mm(side_by_side, self._right)
+            into.add_(product if self._mask is None else product * self._mask)
+
+    def summaries(self, gates: slice) -> tuple[Tensor, Tensor]:
+        ahead = self._ahead.flatten(0, 1).transpose(0, 1)
+        back = self._back.transpose(0, 1)[gates].flatten(1, 2)
+        return ahead if len(ahead) == 1 else ahead[gates], back
+
+    def _narrow(self, x: Tensor) -> Tensor:
+        return x if self._one_dtype else x.to(self._left.dtype)
+
+
+def _add_product(into: Tensor, left: Tensor, right: Tensor) -> None:
+    """into += left right, which is rounded first where it is of half precision."""
+    if into.dtype == right.dtype:
+        into.baddbmm_(left, right)
+    else:
+        into.add_(torch.bmm(left.to(right.dtype), right))

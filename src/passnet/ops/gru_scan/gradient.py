@@ -15,7 +15,7 @@ from torch import Tensor
 
 from passnet.ops.chunks import chunks, drive_in, each_step, gradients_to_sum
 from passnet.ops.gru_scan.call import GruScan
-from passnet.ops.products import prepare
+from passnet.ops.products import one_product, prepare, summaries_like
 from passnet.ops.scan import Engine, step_by_step
 from passnet.ops.weights import OneProduct, Product, factor_gradients, plain_product
 
@@ -33,39 +33,46 @@ class EagerGru(Engine[GruScan]):
         return None
 
     def saved_like(self, call: GruScan) -> list[Tensor]:
-        """The gates of every step, reset first; reset-after also what its reset gate multiplied."""
-        return [step_by_step(call, 4 if call.reset == "after" else 3)]
+        """The gates of every step, reset first; the summaries of low-rank products.
+
+        Reset-after also keeps what its reset gate multiplied, before the candidate.
+        """
+        gates = step_by_step(call, 4 if call.reset == "after" else 3)
+        _, steps, batch, _ = call.shape
+        parts = _RUNS[call.reset].parts
+        return [gates, *summaries_like(call.maps, *parts, steps=steps, batch=batch)]
 
     def forward(self, call: GruScan) -> list[Tensor]:
         """What is kept holds the drive first and turns into the gates in place."""
-        (states,), (kept,) = call.outputs_like(), self.saved_like(call)
+        (states,), (kept, *summaries) = call.outputs_like(), self.saved_like(call)
         state = call.initial.to(kept.dtype)
-        run = _RUNS[call.reset](call, state)
+        run = _RUNS[call.reset](call, state, *summaries)
         for steps in reversed([*chunks(len(states), state.numel(), state.device.type)]):
             gates, drive = kept[:, steps], drive_in(call, steps)
             gates[:2], gates[-1] = drive[:2], drive[2]
             found = states[steps].to(kept.dtype)
-            state = run.forward(state, gates, _at(call.hold, steps, kept), found)
+            state = run.forward(steps, state, gates, _at(call.hold, steps, kept), found)
             if found.dtype != states.dtype:
                 states[steps] = found
-        return [states, kept]
+        return [states, kept, *summaries]
 
     def backward(
         self, call: GruScan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
     ) -> list[Tensor]:
         """By recursion from the last step, in chunks of steps whose slopes are formed at once."""
-        (states,), (kept,) = outputs, saved
+        (states,), (kept, *summaries) = outputs, saved
         grad_drive = kept.new_empty(call.shape)
         grad = kept.new_zeros(call.initial.shape)
-        run = _RUNS[call.reset](call, grad)
+        run = _RUNS[call.reset](call, grad, *summaries)
         for steps in chunks(len(states), grad.numel(), grad.device.type):
             gates, slopes = kept[:, steps], grad_drive[:, steps]
             previous = call.previous(states, steps).to(kept.dtype)
             passed = _slopes(previous, gates, _at(call.hold, steps, kept), slopes)
             rows = gradients_to_sum(grads[0][steps], grad)
-            run.backward(rows, gates[0], slopes, passed)
+            run.backward(steps, rows, gates[0], slopes, passed)
             grad = rows[0].clone()
-        return [grad_drive, grad, *weight_gradients(call, grad_drive, outputs, saved)]
+        rest = weight_gradients(call, grad_drive, outputs, saved, run.one_product())
+        return [grad_drive, grad, *rest]
 
 
 def _at(hold: Tensor | None, steps: slice, like: Tensor) -> Tensor | None:
@@ -109,80 +116,108 @@ def _next_state(
 class _After:
     """`gru_gates` for reset-after: all matrices read the state, the reset gate follows them."""
 
-    def __init__(self, call: GruScan, state: Tensor) -> None:
-        self._all = prepare(call.maps, _ALL, state)
+    parts = (_ALL,)
+
+    def __init__(self, call: GruScan, state: Tensor, summaries: Tensor | None = None) -> None:
+        self._all = prepare(call.maps, _ALL, state, summaries)
         self._inner_bias = call.inner_bias
 
-    def forward(self, state: Tensor, gates: Tensor, hold: Tensor | None, found: Tensor) -> Tensor:
+    def forward(
+        self, steps: slice, state: Tensor, gates: Tensor, hold: Tensor | None, found: Tensor
+    ) -> Tensor:
         """Turn the drive into gates; inner, which has none, starts as its bias."""
         gates[2] = 0 if self._inner_bias is None else self._inner_bias
-        steps = gates.transpose(0, 1)
-        for products, opened, reset, carry, inner, candidate, held, out in each_step(
-            steps[:, :3], steps[:, :2], *gates, hold, found
+        views = gates.transpose(0, 1)
+        for t, products, opened, reset, carry, inner, candidate, held, out in each_step(
+            steps, views[:, :3], views[:, :2], *gates, hold, found
         ):
-            self._all.add(products, state)
+            self._all.add(products, state, t)
             opened.sigmoid_()
             candidate.addcmul_(inner, reset).tanh_()
             state = _next_state(state, candidate, carry, held, out)
         return state
 
-    def backward(self, grads: Tensor, reset: Tensor, slopes: Tensor, passed: Tensor) -> None:
+    def backward(
+        self, steps: slice, grads: Tensor, reset: Tensor, slopes: Tensor, passed: Tensor
+    ) -> None:
         """Sum the states' `grads`; `slopes` become the gradients of the pre-activations."""
         slope_candidate = slopes[2].clone()
         slopes[2].mul_(reset)
         own = self._all.add_diagonal(passed, slopes)
-        for products, slope, grad, before in reversed(
-            each_step(slopes.transpose(0, 1), own, grads[1:], grads[:-1])
+        for t, products, slope, grad, before in reversed(
+            each_step(steps, slopes.transpose(0, 1), own, grads[1:], grads[:-1])
         ):
-            self._all.add_transpose(before, products.mul_(grad))
+            self._all.add_transpose(before, products.mul_(grad), t)
             before.addcmul_(slope, grad)
         torch.mul(slope_candidate, grads[1:], out=slopes[2])
+
+    def one_product(self) -> OneProduct:
+        """For the weight gradients, which take the candidate's gate by itself."""
+        return one_product((self._all, _OPENING), (self._all, _CANDIDATE))
 
 
 @final
 class _Before:
     """`gru_gates` for reset-before: the candidate's matrix reads r h, a product more in a row."""
 
-    def __init__(self, call: GruScan, state: Tensor) -> None:
-        self._opening = prepare(call.maps, _OPENING, state)
-        self._candidate = prepare(call.maps, _CANDIDATE, state)
+    parts = (_OPENING, _CANDIDATE)
 
-    def forward(self, state: Tensor, gates: Tensor, hold: Tensor | None, found: Tensor) -> Tensor:
+    def __init__(
+        self,
+        call: GruScan,
+        state: Tensor,
+        opening: Tensor | None = None,
+        candidate: Tensor | None = None,
+    ) -> None:
+        self._opening = prepare(call.maps, _OPENING, state, opening)
+        self._candidate = prepare(call.maps, _CANDIDATE, state, candidate)
+
+    def forward(
+        self, steps: slice, state: Tensor, gates: Tensor, hold: Tensor | None, found: Tensor
+    ) -> Tensor:
         """Turn the drive into gates."""
         gated = torch.empty_like(state)
-        steps = gates.transpose(0, 1)
-        for opened, product, reset, carry, candidate, held, out in each_step(
-            steps[:, :2], steps[:, 2:], *gates, hold, found
+        views = gates.transpose(0, 1)
+        for t, opened, product, reset, carry, candidate, held, out in each_step(
+            steps, views[:, :2], views[:, 2:], *gates, hold, found
         ):
-            self._opening.add(opened, state)
+            self._opening.add(opened, state, t)
             opened.sigmoid_()
-            self._candidate.add(product, torch.mul(state, reset, out=gated))
+            self._candidate.add(product, torch.mul(state, reset, out=gated), t)
             candidate.tanh_()
             state = _next_state(state, candidate, carry, held, out)
         return state
 
-    def backward(self, grads: Tensor, reset: Tensor, slopes: Tensor, passed: Tensor) -> None:
+    def backward(
+        self, steps: slice, grads: Tensor, reset: Tensor, slopes: Tensor, passed: Tensor
+    ) -> None:
         """Sum the states' `grads`; `slopes` become the gradients of the pre-activations."""
         own = self._opening.add_diagonal(passed, slopes[1:2], first=1)
         own_gated = self._opening.add_diagonal(reset, slopes[:1])
         own_candidate = self._candidate.add_diagonal(None, slopes[2:])
         grads_gated = torch.zeros_like(grads[1:])
-        steps = slopes.transpose(0, 1)
+        views = slopes.transpose(0, 1)
         for (
-            (opening, candidate, to_reset, to_carry),
-            (slope, slope_gated, slope_candidate, grad, gated, before),
+            (t, opening, candidate, to_reset, to_carry),
+            (_, slope, slope_gated, slope_candidate, grad, gated, before),
         ) in zip(
-            reversed(each_step(steps[:, :2], steps[:, 2:], *slopes[:2])),
-            reversed(each_step(own, own_gated, own_candidate, grads[1:], grads_gated, grads[:-1])),
+            reversed(each_step(steps, views[:, :2], views[:, 2:], *slopes[:2])),
+            reversed(
+                each_step(steps, own, own_gated, own_candidate, grads[1:], grads_gated, grads[:-1])
+            ),
             strict=True,
         ):
-            self._candidate.add_transpose(gated, candidate.mul_(grad))
+            self._candidate.add_transpose(gated, candidate.mul_(grad), t)
             if slope_candidate is not None:
                 gated.addcmul_(slope_candidate, grad)
             to_reset.mul_(gated)
             to_carry.mul_(grad)
-            self._opening.add_transpose(before, opening)
+            self._opening.add_transpose(before, opening, t)
             before.addcmul_(slope, grad).addcmul_(slope_gated, gated)
+
+    def one_product(self) -> OneProduct:
+        """For the weight gradients."""
+        return one_product((self._opening, _OPENING), (self._candidate, slice(0, 1)))
 
 
 _RUNS = {"after": _After, "before": _Before}

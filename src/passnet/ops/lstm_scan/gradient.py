@@ -10,7 +10,7 @@ from torch import Tensor
 
 from passnet.ops.chunks import chunks, drive_in, each_step, gradients_to_sum
 from passnet.ops.lstm_scan.call import LstmScan
-from passnet.ops.products import Products, prepare
+from passnet.ops.products import Products, one_product, prepare, summaries_like
 from passnet.ops.scan import Engine, states_before, step_by_step
 from passnet.ops.weights import OneProduct, Product, factor_gradients, plain_product
 
@@ -28,32 +28,36 @@ class EagerLstm(Engine[LstmScan]):
         return None
 
     def saved_like(self, call: LstmScan) -> list[Tensor]:
-        """The four gates of every step, and the tanh of the cell that its output gate read."""
-        return [step_by_step(call, 5)]
+        """The four gates of every step and the tanh of the cell that its output gate read; the
+        summaries of low-rank products.
+        """
+        _, steps, batch, _ = call.shape
+        summaries = summaries_like(call.maps, _ALL, steps=steps, batch=batch)
+        return [step_by_step(call, 5), *summaries]
 
     def forward(self, call: LstmScan) -> list[Tensor]:
         """What is kept holds the drive first and turns into the gates in place."""
-        outputs, (kept,) = call.outputs_like(), self.saved_like(call)
+        outputs, (kept, *summaries) = call.outputs_like(), self.saved_like(call)
         state = call.initial.to(kept.dtype), call.initial_cell.to(kept.dtype)
-        products = prepare(call.maps, _ALL, state[0])
+        products = prepare(call.maps, _ALL, state[0], *summaries)
         for steps in reversed([*chunks(len(outputs[0]), state[0].numel(), kept.device.type)]):
             gates = kept[:, steps]
             gates[:4] = drive_in(call, steps)
             found = [output[steps].to(kept.dtype) for output in outputs]
-            state = _run(products, state, gates, found, _holds(call, steps, kept))
+            state = _run(products, steps, state, gates, found, _holds(call, steps, kept))
             if kept.dtype != outputs[0].dtype:
                 for output, values in zip(outputs, found, strict=True):
                     output[steps] = values
-        return [*outputs, kept]
+        return [*outputs, kept, *summaries]
 
     def backward(
         self, call: LstmScan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
     ) -> list[Tensor]:
         """By recursion from the last step, in chunks of steps whose slopes are formed at once."""
-        (_, cells), (kept,) = outputs, saved
+        (_, cells), (kept, *summaries) = outputs, saved
         grad_drive = kept.new_empty(call.shape)
         grad, grad_cell = kept.new_zeros((2, *call.initial.shape))
-        products = prepare(call.maps, _ALL, grad)
+        products = prepare(call.maps, _ALL, grad, *summaries)
         for steps in chunks(len(cells), grad.numel(), kept.device.type):
             gates, slopes = kept[:, steps], grad_drive[:, steps]
             holds = _holds(call, steps, kept)
@@ -61,9 +65,10 @@ class EagerLstm(Engine[LstmScan]):
             slope_read = _slopes(before, gates, holds[0], slopes)
             rows = gradients_to_sum(grads[0][steps], grad)
             cell_rows = gradients_to_sum(grads[1][steps], grad_cell)
-            _run_back(products, rows, cell_rows, slopes, slope_read, gates[1], holds)
+            _run_back(products, steps, rows, cell_rows, slopes, slope_read, gates[1], holds)
             grad, grad_cell = rows[0].clone(), cell_rows[0].clone()
-        rest = weight_gradients(call, grad_drive, outputs, saved)
+        handed_on = one_product((products, _ALL))
+        rest = weight_gradients(call, grad_drive, outputs, saved, handed_on)
         return [grad_drive, grad, grad_cell, *rest]
 
 
@@ -74,6 +79,7 @@ def _holds(call: LstmScan, steps: slice, like: Tensor) -> list[Tensor | None]:
 
 def _run(
     products: Products,
+    steps: slice,
     state: tuple[Tensor, Tensor],
     gates: Float[Tensor, "5 t B n"],
     found: Sequence[Tensor],
@@ -81,12 +87,16 @@ def _run(
 ) -> tuple[Tensor, Tensor]:
     """`lstm_gates` and `lstm_step`: turn the drive into gates, fill `found`, return the last."""
     hidden, cell = state
-    steps = gates.transpose(0, 1)
+    views = gates.transpose(0, 1)
     for (
-        (driven, opened, transform, carry, candidate, output, read),
-        (next_hidden, next_cell, hold, hold_cell),
-    ) in zip(each_step(steps[:, :4], steps[:, :2], *gates), each_step(*found, *holds), strict=True):
-        products.add(driven, hidden)
+        (t, driven, opened, transform, carry, candidate, output, read),
+        (_, next_hidden, next_cell, hold, hold_cell),
+    ) in zip(
+        each_step(steps, views[:, :4], views[:, :2], *gates),
+        each_step(steps, *found, *holds),
+        strict=True,
+    ):
+        products.add(driven, hidden, t)
         opened.sigmoid_()
         candidate.tanh_()
         output.sigmoid_()
@@ -127,6 +137,7 @@ def _slopes(
 
 def _run_back(
     products: Products,
+    steps: slice,
     grads: Float[Tensor, "t+1 B n"],
     cell_grads: Float[Tensor, "t+1 B n"],
     slopes: Float[Tensor, "4 t B n"],
@@ -138,13 +149,14 @@ def _run_back(
     hold, hold_cell = holds
     own = products.add_diagonal(hold, slopes[3:], first=3)
     own_cell = products.add_diagonal(None, slopes[:3])
-    steps = slopes.transpose(0, 1)
+    views = slopes.transpose(0, 1)
+    to_and_from = grads[1:], cell_grads[1:], grads[:-1], cell_grads[:-1]
     for (
-        (all_gates, cell_gates, output, read, kept, held),
-        (slope, cell_slope, grad, cell_grad, before, cell_before),
+        (t, all_gates, cell_gates, output, read, kept, held),
+        (_, slope, cell_slope, grad, cell_grad, before, cell_before),
     ) in zip(
-        reversed(each_step(steps, steps[:, :3], slopes[3], slope_read, carry, hold_cell)),
-        reversed(each_step(own, own_cell, grads[1:], cell_grads[1:], grads[:-1], cell_grads[:-1])),
+        reversed(each_step(steps, views, views[:, :3], slopes[3], slope_read, carry, hold_cell)),
+        reversed(each_step(steps, own, own_cell, *to_and_from)),
         strict=True,
     ):
         if held is not None:
@@ -154,7 +166,7 @@ def _run_back(
         cell_before.addcmul_(kept, proposed)
         cell_gates.mul_(proposed)
         output.mul_(grad)
-        products.add_transpose(before, all_gates)
+        products.add_transpose(before, all_gates, t)
         if slope is not None:
             before.addcmul_(slope, grad)
         if cell_slope is not None:
