@@ -58,6 +58,26 @@ def test_one_layer(kind, options, matrix):
     judged(layer(kind, options, matrix=matrix), torch.randn(30, 5, 6, device="cuda"))
 
 
+@pytest.mark.parametrize("matrix", [*MATRICES, passnet.BlockDiagonal(4)], ids=repr)
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_one_layer_by_the_eager_engine(kind, options, matrix):
+    rnn = layer(kind, options, matrix=matrix, backend="eager")
+    judged(rnn, torch.randn(30, 5, 6, device="cuda"))
+
+
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_zoneout_outside_training_and_symbols(kind, options):
+    rnn = layer(kind, options, matrix=passnet.LowRankPlusDiagonal(8), zoneout=0.2).eval()
+    judged(rnn, torch.randn(30, 5, 6, device="cuda"))
+    symbols = torch.randint(6, (30, 5), device="cuda")
+    outputs = {b: layer(kind, options, backend=b) for b in ("cuda", "reference")}
+    for rnn in outputs.values():
+        rnn(symbols)[0].square().sum().backward()
+    for name, parameter in outputs["cuda"].named_parameters():
+        expected = outputs["reference"].get_parameter(name).grad
+        torch.testing.assert_close(parameter.grad, expected, rtol=1e-4, atol=1e-4)
+
+
 @pytest.mark.parametrize(("kind", "options"), KINDS)
 def test_layers_directions_lengths_and_a_learned_start(kind, options):
     rnn = layer(
