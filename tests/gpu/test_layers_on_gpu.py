@@ -31,12 +31,12 @@ def layer(kind, options, *, backend="cuda", size=96, **more):
 
 def numbers(rnn, x, **words):
     """Outputs and every gradient, by name."""
-    x = x.detach().requires_grad_()
+    x = x.detach().requires_grad_(x.is_floating_point())
     output = rnn(x, **words)[0]
     torch.manual_seed(4)
     weights = torch.randn(output.shape, device="cuda", dtype=torch.float64).to(output.dtype)
     (output * weights).sum().backward()
-    found = {"output": output, "input": x.grad}
+    found = {"output": output} | ({"input": x.grad} if x.requires_grad else {})
     found |= {name: p.grad for name, p in rnn.named_parameters() if p.grad is not None}
     return {name: tensor.detach() for name, tensor in found.items()}
 
@@ -48,7 +48,7 @@ def judged(rnn, x, **words):
     assert_all_accurate(
         numbers(rnn, x, **words),
         reference=numbers(reference, x, **words),
-        truth=numbers(truth, x.double(), **words),
+        truth=numbers(truth, x.double() if x.is_floating_point() else x, **words),
     )
 
 
@@ -69,13 +69,8 @@ def test_one_layer_by_the_eager_engine(kind, options, matrix):
 def test_zoneout_outside_training_and_symbols(kind, options):
     rnn = layer(kind, options, matrix=passnet.LowRankPlusDiagonal(8), zoneout=0.2).eval()
     judged(rnn, torch.randn(30, 5, 6, device="cuda"))
-    symbols = torch.randint(6, (30, 5), device="cuda")
-    outputs = {b: layer(kind, options, backend=b) for b in ("cuda", "reference")}
-    for rnn in outputs.values():
-        rnn(symbols)[0].square().sum().backward()
-    for name, parameter in outputs["cuda"].named_parameters():
-        expected = outputs["reference"].get_parameter(name).grad
-        torch.testing.assert_close(parameter.grad, expected, rtol=1e-4, atol=1e-4)
+    rnn = layer(kind, options, matrix=passnet.LowRankPlusDiagonal(8))
+    judged(rnn, torch.randint(6, (30, 5), device="cuda"))
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS)
