@@ -152,12 +152,3 @@ def test_double_precision_is_refused_with_a_sentence():
     rnn = layer(passnet.GRU, {}, matrix=passnet.LowRank(4)).double()
     with pytest.raises(passnet.BackendRefused, match="float64"):
         rnn(torch.randn(3, 2, 6, device="cuda", dtype=torch.float64))
-
-
-def test_zoneout_of_the_lstm_goes_to_another_backend():
-    rnn = layer(passnet.LSTM, {}, matrix=passnet.LowRank(4), backend="auto", zoneout=0.2)
-    x = torch.randn(3, 2, 6, device="cuda")
-    for training in (True, False):
-        reasons = rnn.train(training).explain_backends(x)
-        assert "zoneout" in reasons["cuda"]
-        assert reasons["eager"] is None
