@@ -17,8 +17,8 @@ from passnet.bench.contenders import STEPWISE, Contender, contenders, gradients,
 Listener = Callable[[str], None]
 STEPWISE_REPEATS = 4
 """Contenders that pay for every step in Python are timed fewer times than the others."""
-IN_A_ROW = 5
-"""Calls that are timed together on a GPU."""
+IN_A_ROW, STEPS_IN_A_ROW = 5, 20
+"""Calls that are timed together on a GPU, as in training, and steps of a stream everywhere."""
 
 
 class Wrong(RuntimeError):
@@ -149,8 +149,7 @@ def _timed(
             if name in STEPWISE and repeat >= STEPWISE_REPEATS:
                 continue
             with _of(found, name).precision():
-                calls = 1 if name in STEPWISE or pass_ == "one step" else IN_A_ROW
-                times[name].append(_milliseconds(work, device, calls))
+                times[name].append(_milliseconds(work, device, _calls(name, pass_, device)))
     return [
         Row(
             case.label.split(" n=")[0],
@@ -204,12 +203,19 @@ def _backend(contender: Contender, case: Case, device: str) -> str | None:
     return next(name for name, reason in explain(x).items() if reason is None)
 
 
+def _calls(name: str, pass_: str, device: str) -> int:
+    if pass_ == "one step":
+        return STEPS_IN_A_ROW
+    return 1 if device == "cpu" or name in STEPWISE else IN_A_ROW
+
+
 def _milliseconds(work: Callable[[], object], device: str, calls: int) -> float:
-    """Of one call; on a GPU of several in a row, as in training, where nothing waits for each."""
+    """Of one call among several in a row; on a GPU nothing waits for each."""
     if device == "cpu":
         start = time.perf_counter()
-        work()
-        return 1e3 * (time.perf_counter() - start)
+        for _ in range(calls):
+            work()
+        return 1e3 * (time.perf_counter() - start) / calls
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
     torch.cuda.synchronize()
     begin.record()
