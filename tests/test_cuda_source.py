@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import re
+from pathlib import Path
 
 import pytest
 import torch
 
 from passnet.ops.cuda import inputs, large, large_plan, small, small_plan, weights
 from passnet.ops.cuda.call import Call
-from passnet.ops.cuda.compile import CompileError, Nvrtc
+from passnet.ops.cuda.compile import SOURCES, CompileError, Nvrtc, read_source
 
 # Multiprocessors and bytes of shared memory a block may take.
 CHIPS = {"sm_80": (108, 166912), "sm_90": (132, 232448), "sm_100": (148, 232448)}
@@ -44,6 +46,8 @@ def test_large_source_compiles(compiler, arch, cell):
     for backward, call in (
         (False, Call(cell, 400, 9, torch.float32, diagonal=True, masks=2, hold=2, hold_cell=1)),
         (True, Call(cell, 500, 13, torch.bfloat16, tied=True, masks=1, hold=1, hold_cell=2)),
+        (False, Call(cell, 300, None, torch.float32, masks=2)),
+        (True, Call(cell, 300, None, torch.float16, masks=1, hold=1, hold_cell=1)),
     ):
         layout = large_plan.plan(
             call, backward=backward, processors=processors, shared_limit=shared
@@ -71,6 +75,16 @@ def test_sources_of_the_weight_gradients_compile(compiler, arch):
         assert compiler.compile(inputs.drive_source(), arch=arch, options=options)
 
 
+def test_instructions_are_written_in_one_file_and_each_has_a_twin_on_the_cpu():
+    """The emulation replaces that file, and executes all others as they are."""
+    files = [path for path in SOURCES.glob("*.cu*") if "asm" in path.read_text(encoding="utf-8")]
+    assert [path.name for path in files] == ["ptx.cuh"]
+    twins = (Path(__file__).parent / "emulation" / "cuda.h").read_text(encoding="utf-8")
+    names = re.findall(r"__forceinline__ [\w ]+ (\w+)\(", read_source("ptx.cuh"))
+    assert len(names) > 10
+    assert [name for name in names if not re.search(rf"inline \w[\w ]* {name}\(", twins)] == []
+
+
 def test_broken_source_is_refused(compiler):
     with pytest.raises(CompileError, match="could not compile for sm_90"):
         compiler.compile("this is not CUDA", arch="sm_90")
@@ -87,13 +101,18 @@ def test_every_published_shape_is_served():
         for tied in (False, True):
             call = Call(cell, n, d, torch.float32, diagonal=True, tied=tied)
             assert large.refuses(call, processors=processors, shared_limit=shared) is None
+    for cell, n in itertools.product(CELLS, (129, 256, 1000)):
+        call = Call(cell, n, None, torch.float32)
+        assert large.refuses(call, processors=processors, shared_limit=shared) is None
 
 
 def test_refusals_say_what_does_not_fit():
     processors, shared = CHIPS["sm_90"]
     dense = Call("gru_before", 400, None, torch.float32)
     assert "400 units with a dense matrix" in str(small.refuses(dense, shared_limit=shared))
-    assert "dense" in str(large.refuses(dense, processors=processors, shared_limit=shared))
+    dense = Call("gru_before", 3298, None, torch.float32)
+    reason = large.refuses(dense, processors=processors, shared_limit=shared)
+    assert "3298 units with a dense matrix" in str(reason)
     huge = Call("lstm", 8192, 2000, torch.float32)
     reason = large.refuses(huge, processors=processors, shared_limit=shared)
     assert "8192 units with rank 2000" in str(reason)

@@ -1,4 +1,7 @@
-"""A plain loop over time for every scan, random cases for it, and the accuracy rule."""
+"""A plain loop over time for every scan, random cases for it, and the accuracy rule.
+
+`where` says what the kernels run on, as the engines take it; a GPU where nothing is said.
+"""
 
 from __future__ import annotations
 
@@ -96,6 +99,21 @@ def cast(data: dict, dtype: torch.dtype) -> dict:
     return {name: one(value) for name, value in data.items()}
 
 
+def strided(data: dict) -> list[dict]:
+    """The same numbers in tensors with gaps, and in transposed ones."""
+
+    def changed(change, value):
+        if isinstance(value, tuple):
+            return tuple(changed(change, v) for v in value)
+        return None if value is None else change(value)
+
+    ways = (
+        lambda value: torch.stack([value, value + 1], -1)[..., 0],
+        lambda value: value.mT.contiguous().mT if value.ndim > 1 else value,
+    )
+    return [{name: changed(way, value) for name, value in data.items()} for way in ways]
+
+
 def loop(case: Case, data: dict) -> dict[str, Tensor]:
     """Outputs and gradients by autograd through a plain loop in the dtype of the data."""
     drive = data["drive"].clone().requires_grad_()
@@ -160,7 +178,7 @@ def loop(case: Case, data: dict) -> dict[str, Tensor]:
     return {name: value.detach() for name, value in out.items()}
 
 
-def scan_of(case: Case, data: dict):
+def scan_of(case: Case, data: dict, **where):
     """(the engine that runs a case, the call that describes it)."""
     fixed = {"masks": data["masks"], "hold": data["hold"]}
     if case.cell == "lstm":
@@ -168,17 +186,17 @@ def scan_of(case: Case, data: dict):
             data["drive"], data["h0"], data["c0"], data["factors"], case.structure, **fixed,
             hold_cell=data["hold_cell"],
         )  # fmt: skip
-        return CudaLstm(), call
+        return CudaLstm(**where), call
     call = GruScan(
         data["drive"], data["h0"], data["factors"], case.structure,
         case.cell.removeprefix("gru_"), **fixed, inner_bias=data["inner"],
     )  # fmt: skip
-    return CudaGru(), call
+    return CudaGru(**where), call
 
 
-def kernel(case: Case, data: dict) -> dict[str, Tensor]:
+def kernel(case: Case, data: dict, **where) -> dict[str, Tensor]:
     """The same from the fused scans."""
-    engine, call = scan_of(case, data)
+    engine, call = scan_of(case, data, **where)
     lstm = case.cell == "lstm"
     count = 2 if lstm else 1
     kept = engine.forward(call)
@@ -195,23 +213,23 @@ def rms(values: list[Tensor]) -> float:
     return torch.cat([value.double().flatten() for value in values]).square().mean().sqrt().item()
 
 
-FEW_ROWS = 32
+FEW_ROWS, FEW_UNITS = 32, 64
 
 
-def worst(case: Case, seed: int = 0) -> tuple[float, str]:
+def worst(case: Case, seed: int = 0, device: str = "cuda", **where) -> tuple[float, str]:
     """The largest error over its allowance, over outputs and gradients, and whose it is.
 
-    The rule compares two errors; where a case has only a few rows, several draws of it are
-    pooled, so that neither is a matter of luck.
+    The rule compares two errors; where a case has only a few rows or units, several draws of it
+    are pooled, so that neither is a matter of luck.
     """
-    draws = range(seed, seed + max(1, FEW_ROWS // (case.steps * case.batch)))
+    count = max(1, FEW_ROWS // (case.steps * case.batch), FEW_UNITS // case.n)
     truths, plains, ours = [], [], []
-    for draw in draws:
-        data = make(case, draw)
+    for draw in range(seed, seed + count):
+        data = make(case, draw, device)
         truths.append(loop(case, data))
         rounded = cast(data, case.dtype)
         plains.append(loop(case, rounded))
-        ours.append(kernel(case, rounded))
+        ours.append(kernel(case, rounded, **where))
     eps = torch.finfo(case.dtype).eps
     ratios = {}
     for name in truths[0]:

@@ -11,37 +11,18 @@ __device__ __forceinline__ float to_float(io_t v) {
   return __uint_as_float(((unsigned)v.bits) << 16);
 }
 __device__ __forceinline__ io_t from_float(float v) {
-  io_t r;
-  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(r.bits) : "f"(v));
-  return r;
+  return {to_bfloat16(v)};
 }
 #else
 struct io_t { unsigned short bits; };
 __device__ __forceinline__ float to_float(io_t v) {
-  float r;
-  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(v.bits));
-  return r;
+  return from_float16(v.bits);
 }
 __device__ __forceinline__ io_t from_float(float v) {
-  io_t r;
-  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r.bits) : "f"(v));
-  return r;
+  return {to_float16(v)};
 }
 #endif
 
-__device__ __forceinline__ void prefetch_l2(const void* p) {
-  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
-}
-__device__ __forceinline__ float exp2_fast(float x) {
-  float r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-  return r;
-}
-__device__ __forceinline__ float reciprocal_fast(float x) {
-  float r;
-  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-  return r;
-}
 // e^x (or e^2x) as a power of two, with the rounding error of the exponent put back.
 __device__ __forceinline__ float exp_scaled(float x, float high, float low) {
   const float p = x * high;

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
 from functools import cache
+from types import ModuleType
 from typing import TypeVar
 
 import torch
@@ -18,7 +20,7 @@ from passnet.ops.cuda.call import (
     refuses_anywhere,
     refuses_device,
 )
-from passnet.ops.cuda.compile import device_limits
+from passnet.ops.cuda.chip import Chip, chip_of
 from passnet.ops.cuda.weights import recurrent_gradients
 from passnet.ops.inputs import Inputs
 from passnet.ops.scan import Engine, ScanCall
@@ -27,15 +29,15 @@ Scan = TypeVar("Scan", bound=ScanCall)
 
 
 @cache
-def room_of(call: Call, device: int):
-    """The module that serves a call on a device, or the sentence why none does."""
+def room_of(call: Call, chip: Chip) -> ModuleType | str:
+    """The module that serves a call on a chip, or the sentence why none does."""
     general = refuses_anywhere(call)
     if general is not None:
         return general
-    processors, shared, _ = device_limits(device)
+    shared = chip.shared_limit
     if small.refuses(call, shared_limit=shared) is None:
         return small
-    return large.refuses(call, processors=processors, shared_limit=shared) or large
+    return large.refuses(call, processors=chip.processors, shared_limit=shared) or large
 
 
 class CudaEngine(Engine[Scan]):
@@ -46,6 +48,14 @@ class CudaEngine(Engine[Scan]):
     """
 
     name = "cuda"
+
+    def __init__(
+        self,
+        chips: Callable[[torch.device], Chip] = chip_of,
+        rooms: Callable[[Call, Chip], ModuleType | str] = room_of,
+    ) -> None:
+        """`chips` says what tensors are on, `rooms` whose kernels serve a call there."""
+        self._chip_of, self._room_of = chips, rooms
 
     @abstractmethod
     def cell(self, call: Scan) -> Cell:
@@ -60,7 +70,7 @@ class CudaEngine(Engine[Scan]):
     def refuses(self, call: Scan) -> str | None:
         reason = refuses_device(call.device, call.structure)
         if reason is None:
-            room = room_of(describe(call, self.cell(call)), call.device.index or 0)
+            room = self._room_of(describe(call, self.cell(call)), self._chip_of(call.device))
             reason = room if isinstance(room, str) else None
         return reason
 
@@ -71,8 +81,9 @@ class CudaEngine(Engine[Scan]):
         found = describe(call, self.cell(call))
         outputs, saved = call.outputs_like(), _saved(found, call)
         if outputs[0].numel():
-            room = _serve(found, call)
-            passes.forward(room, found, call, _drive(call), outputs=outputs, saved=saved)
+            chip, room = self._serve(found, call)
+            drive = _drive(call, chip)
+            passes.forward(chip, room, found, call, drive, outputs=outputs, saved=saved)
         return [*outputs, *saved]
 
     def backward(
@@ -83,28 +94,41 @@ class CudaEngine(Engine[Scan]):
             live = (call.initial, call.initial_cell, *call.factors, call.inner_bias)
             rest = [torch.zeros_like(tensor) for tensor in live if tensor is not None]
             return [call.initial.new_zeros(call.shape), *rest]
+        chip, room = self._serve(found, call)
         grad_drive, starts, summaries = passes.backward(
-            _serve(found, call), found, call, grads=grads, outputs=outputs, saved=saved
+            chip, room, found, call, grads=grads, outputs=outputs, saved=saved
         )
         if summaries is None:
             rest = self.plain_weight_gradients(call, grad_drive, outputs, saved)
         else:
             rest = recurrent_gradients(
-                found, call, grad_drive, states=outputs[0], saved=saved, grad_summaries=summaries
+                chip,
+                found,
+                call,
+                grad_drive,
+                states=outputs[0],
+                saved=saved,
+                grad_summaries=summaries,
             )
         return [grad_drive, *starts, *rest]
 
     def input_gradients(self, inputs: Inputs, grad_drive: Tensor) -> tuple[Tensor, Tensor | None]:
-        serve = inputs_on_gpu.serves(inputs)
-        return (
-            inputs_on_gpu.gradients(inputs, grad_drive) if serve else inputs.gradients(grad_drive)
-        )
+        if not inputs_on_gpu.serves(inputs):
+            return inputs.gradients(grad_drive)
+        return inputs_on_gpu.gradients(inputs, grad_drive, self._chip_of(grad_drive.device))
+
+    def _serve(self, found: Call, call: Scan) -> tuple[Chip, ModuleType]:
+        chip = self._chip_of(call.device)
+        room = self._room_of(found, chip)
+        if isinstance(room, str):
+            raise ValueError(room)
+        return chip, room
 
 
-def _drive(call: ScanCall) -> Tensor:
+def _drive(call: ScanCall, chip: Chip) -> Tensor:
     source = call.source
     if isinstance(source, Inputs) and inputs_on_gpu.serves(source):
-        return inputs_on_gpu.form_drive(source)
+        return inputs_on_gpu.form_drive(source, chip)
     return call.drive.contiguous()
 
 
@@ -115,12 +139,3 @@ def _saved(found: Call, call: ScanCall) -> list[Tensor]:
         return [gates]
     shape = (steps, batch, found.slots, found.rank)
     return [gates, call.initial.new_empty(shape, dtype=torch.float32)]
-
-
-def _serve(found: Call, call: ScanCall):
-    if call.device.type != "cuda":
-        raise ValueError(f"the CUDA scan needs tensors on a GPU, these are on {call.device}.")
-    room = room_of(found, call.device.index)
-    if isinstance(room, str):
-        raise ValueError(room)
-    return room

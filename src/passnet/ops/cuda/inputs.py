@@ -10,7 +10,8 @@ from torch import Tensor
 
 from passnet.equations.rows import row_products
 from passnet.ops.cuda.call import ELEMENTS
-from passnet.ops.cuda.compile import Kernel, device_limits, read_source
+from passnet.ops.cuda.chip import Chip, Launches
+from passnet.ops.cuda.compile import read_source
 from passnet.ops.cuda.weights import MANY_UNITS, chunks_of, kernels, tiles
 from passnet.ops.inputs import Inputs
 
@@ -30,7 +31,7 @@ def serves(inputs: Inputs) -> bool:
 
 def drive_source() -> str:
     """The text of the forward kernel."""
-    return read_source("common.cuh", "drive.cu")
+    return read_source("ptx.cuh", "common.cuh", "drive.cu")
 
 
 @cache
@@ -44,15 +45,15 @@ def drive_options(
 
 
 @cache
-def _drive_kernel(options: tuple[str, ...], device: int) -> Kernel:
-    return Kernel(drive_source(), "form_drive", device=device, options=options, shared=0)
+def _drive_kernel(options: tuple[str, ...], chip: Chip) -> Launches:
+    return chip.kernel(drive_source(), "form_drive", options=options, shared=0)
 
 
-def form_drive(inputs: Inputs) -> Tensor:
+def form_drive(inputs: Inputs, chip: Chip) -> Tensor:
     """`inputs.drive()` in one pass."""
     weight, symbols = inputs.weight, not inputs.x.is_floating_point()
     gates, steps, batch, units = inputs.shape
-    rows, device = steps * batch, weight.device.index
+    rows = steps * batch
     drive = weight.new_empty(inputs.shape)
     x, bias, scale = inputs.x.contiguous(), inputs.bias, inputs.scale
     options = drive_options(
@@ -64,9 +65,9 @@ def form_drive(inputs: Inputs) -> Tensor:
         bias=bias is not None,
     )
     across = ceil(units / UNITS)
-    wanted = ceil(device_limits(device)[0] * BLOCKS_EACH / (across * gates))
+    wanted = ceil(chip.processors * BLOCKS_EACH / (across * gates))
     each = ceil(ceil(rows / min(wanted, ceil(rows / ROWS))) / ROWS) * ROWS
-    _drive_kernel(options, device).launch(
+    _drive_kernel(options, chip).launch(
         (across, gates, ceil(rows / each)),
         THREADS,
         [None if symbols else x, x if symbols else None, _dense(scale), weight.contiguous(),
@@ -91,10 +92,10 @@ def gradient_options(
     return (*own, *(f"-D{name}={value}" for name, value in constants.items()))
 
 
-def gradients(inputs: Inputs, grad_drive: Tensor) -> tuple[Tensor, Tensor | None]:
+def gradients(inputs: Inputs, grad_drive: Tensor, chip: Chip) -> tuple[Tensor, Tensor | None]:
     """Gradients of the input matrices `[G, n, m]` and of the biases `[G, n]`."""
     gates, steps, batch, units = grad_drive.shape
-    rows, device, width = steps * batch, grad_drive.device.index, inputs.weight.shape[-1]
+    rows, width = steps * batch, inputs.weight.shape[-1]
     x, scale = inputs.x.contiguous(), None if inputs.scale is None else inputs.scale.contiguous()
     symbols, bias = not x.is_floating_point(), inputs.bias is not None
     if not symbols and width >= WIDE and units >= MANY_UNITS:
@@ -107,10 +108,10 @@ def gradients(inputs: Inputs, grad_drive: Tensor) -> tuple[Tensor, Tensor | None
     if not total:
         return weight, sums
     cut = tiles(units, width)
-    chunks, each = chunks_of(cut.each * gates, rows, device)
+    chunks, each = chunks_of(cut.each * gates, rows, chip)
     parts = torch.empty(chunks * total, dtype=torch.float32, device=grad_drive.device)
     options = gradient_options(gates, units, width, grad_drive.dtype, symbols=symbols, bias=bias)
-    first, second = kernels(options, device)
+    first, second = kernels(options, chip)
     sources = [None, x, scale] if symbols else [x, None, None]
     first.launch(
         (cut.each, gates, chunks),

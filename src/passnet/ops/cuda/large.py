@@ -9,22 +9,19 @@ import torch
 from torch import Tensor
 
 from passnet.ops.cuda.call import Call
-from passnet.ops.cuda.compile import Kernel, device_limits, read_source
+from passnet.ops.cuda.chip import Chip, Launches
+from passnet.ops.cuda.compile import read_source
 from passnet.ops.cuda.large_plan import Plan, plan
 
 
 def refuses(call: Call, *, processors: int, shared_limit: int) -> str | None:
     """Why the chip cannot hold this scan, or None."""
-    if call.rank is None:
-        return (
-            f"a dense matrix of {call.units} units does not fit one multiprocessor, and only "
-            "low-rank matrices are spread over several."
-        )
     for backward in (False, True):
         found = plan(call, backward=backward, processors=processors, shared_limit=shared_limit)
         if found is None:
+            rank = "a dense matrix" if call.rank is None else f"rank {call.rank}"
             return (
-                f"{call.units} units with rank {call.rank} and {call.gates} gates do not fit the "
+                f"{call.units} units with {rank} and {call.gates} gates do not fit the "
                 f"shared memory of {processors} multiprocessors."
             )
     return None
@@ -34,41 +31,45 @@ def source(*, backward: bool) -> str:
     """The text of one pass, to be compiled with a layout's options."""
     which = "backward" if backward else "forward"
     return read_source(
-        "common.cuh", "large_products.cuh", "large_exchange.cuh", f"large_{which}.cu"
+        "ptx.cuh", "common.cuh", "large_products.cuh", "large_exchange.cuh", f"large_{which}.cu"
     )
 
 
-def kernel(layout: Plan, device: int) -> Kernel:
+def kernel(layout: Plan, chip: Chip) -> Launches:
     """The compiled kernel of one layout."""
     backward = bool(layout.constants["BACKWARD"])
-    return Kernel(
+    return chip.kernel(
         source(backward=backward),
         "scan_backward" if backward else "scan_forward",
-        device=device,
         options=layout.options(),
         shared=layout.shared_bytes,
     )
 
 
 @cache
-def _chosen(call: Call, backward: bool, device: int) -> tuple[Kernel, Plan]:
-    processors, limit, _ = device_limits(device)
-    layout = plan(call, backward=backward, processors=processors, shared_limit=limit)
+def _chosen(call: Call, backward: bool, chip: Chip) -> tuple[Launches, Plan]:
+    limits = {"processors": chip.processors, "shared_limit": chip.shared_limit}
+    layout = plan(call, backward=backward, **limits)
     assert layout is not None
-    return kernel(layout, device), layout
+    return kernel(layout, chip), layout
 
 
 def launch(
-    call: Call, arguments: list, like: Tensor, *, backward: bool, layout: Plan | None = None
+    chip: Chip,
+    call: Call,
+    arguments: list,
+    like: Tensor,
+    *,
+    backward: bool,
+    layout: Plan | None = None,
 ) -> None:
     """Run one pass over the states `like` [T, B, n]; a given layout is tried instead."""
     steps, batch, _ = like.shape
-    device = like.device.index
     if layout is None:
-        chosen, layout = _chosen(call, backward, device)
+        chosen, layout = _chosen(call, backward, chip)
     else:
-        chosen = kernel(layout, device)
-    most = device_limits(device)[0] // layout.blocks
+        chosen = kernel(layout, chip)
+    most = chip.processors // layout.blocks
     groups = min(most, ceil(batch / layout.tile))
     exchange = torch.empty(groups * layout.exchange_floats, dtype=torch.float32, device=like.device)
     for start in range(0, batch, groups * layout.tile):

@@ -13,15 +13,18 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   GROUP_SETUP
   Project1 project1;
   project1.load(wp1, [&](int gate, int row, int k) {
+    if (DENSE) return SEPARATE ? f.dense_back(gate, row, k) : f.dense_back(k / KU, row, k % KU);
     return MERGED ? f.expand(k / KU, k % KU, row) : f.expand(gate, k, row);
   });
   Expand1::load(we1, [&](int u, int g, int k) {
-    return SEPARATE ? f.project(g, k, u) : f.project(k / D, k % D, u);
+    return SEPARATE ? f.project(g, k, u) : f.project(k / DD, k % DD, u);
   });
 #if CELL == 1
   const Exchange2 exchange2 = {mine + Exchange1::FLOATS, block};
   Project2 project2;
-  project2.load(wp2, [&](int, int row, int k) { return f.expand(2, k, row); });
+  project2.load(wp2, [&](int, int row, int k) {
+    return DENSE ? f.dense_back(2, row, k) : f.expand(2, k, row);
+  });
   Expand2::load(we2, [&](int u, int, int k) { return f.project(2, k, u); });
 #endif
   constexpr int SAVED = CELL == 1 ? 3 : 4;

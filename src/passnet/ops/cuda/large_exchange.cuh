@@ -3,33 +3,53 @@
 constexpr int FZ1 = MERGED ? 1 : NP1;
 constexpr bool SEPARATE = MASKS == 2;  // each gate multiplies its own masked state
 constexpr int SLOTS = FZ1 + (CELL == 1 ? 1 : 0);  // summaries a step hands on to the weight gradients
+#if D == 0
+#if BACKWARD == 0
+typedef Project<SEPARATE ? NP1 : 1, SEPARATE ? N : NP1 * N, KU, SEPARATE ? KU * XS : 0, KRP1> Project1;
+typedef Own<Project1, NP1> Expand1;
+#else
+typedef Project<SEPARATE ? NP1 : 1, N, SEPARATE ? KU : NP1 * KU, SEPARATE ? KU * XS : 0, KRP1> Project1;
+typedef Own<Project1, SEPARATE ? NP1 : 1> Expand1;
+#endif
+typedef Project<1, N, KU, 0, KRP2> Project2;
+typedef Own<Project2, 1> Expand2;
+#else
 #if BACKWARD == 0
 typedef Project<SEPARATE ? NP1 : 1, SEPARATE ? D : FZ1 * D, KU, SEPARATE ? KU * XS : 0, KRP1> Project1;
 typedef Expand<NP1, D, MERGED, KSE1, NCH1> Expand1;
-constexpr int PLANES = SEPARATE ? NP1 : 1;
 #else
 typedef Project<MERGED ? 1 : NP1, D, MERGED ? NP1 * KU : KU, MERGED ? 0 : KU * XS, KRP1> Project1;
 typedef Expand<SEPARATE ? NP1 : 1, SEPARATE ? D : FZ1 * D, false, KSE1, NCH1> Expand1;
-constexpr int PLANES = G;
 #endif
 typedef Project<1, D, KU, 0, KRP2> Project2;
 typedef Expand<1, D, true, KSE2, NCH2> Expand2;
+#endif
+constexpr int PLANES = BACKWARD ? G : SEPARATE ? NP1 : 1;
 
 // Exchange of one projection: the shares of every block, then their sum. One buffer is enough: a
 // block sends its next share only after reading every sum, each made of all the present shares.
+// Dense: a block reads the shares of its own rows only, so two buffers take turns: it is two steps
+// ahead of nobody, since each step takes a share of everybody's.
 template <class P, class X>
 struct Exchange {
   static constexpr long long SHARES = (long long)NBG * P::M * BB;
-  static constexpr long long FLOATS = SHARES + P::M * BB;
+  static constexpr long long FLOATS = DENSE ? 2 * SHARES : SHARES + P::M * BB;
   float* base;
   int block;
   __device__ __forceinline__ void run(const P& project, const float* wp, const float* we,
                                       const float* x, float* work, float* spare, int count,
                                       const Summary& summary) const {
-    const unsigned turn = ~(unsigned)count & 1u;
-    project.run(wp, x, base + (long long)block * P::M * BB, turn);
-    P::reduce(base, base + SHARES, spare, block, turn, summary);
-    X::run(we, base + SHARES, work, turn);
+    if constexpr (DENSE) {
+      const unsigned turn = ~((unsigned)count >> 1) & 1u;
+      float* shares = base + (count & 1) * SHARES;
+      project.run(wp, x, shares + (long long)block * P::M * BB, turn);
+      X::run(shares, work, spare, block * UNITS, turn);
+    } else {
+      const unsigned turn = ~(unsigned)count & 1u;
+      project.run(wp, x, base + (long long)block * P::M * BB, turn);
+      P::reduce(base, base + SHARES, spare, block, turn, summary);
+      X::run(we, base + SHARES, work, turn);
+    }
   }
 };
 
@@ -43,6 +63,15 @@ struct Factors {
   __device__ __forceinline__ float expand(int g, int i, int k) const {
     if (i >= UNITS || unit0 + i >= N) return 0.0f;
     return to_float(left[((long long)g * N + unit0 + i) * D + k]);
+  }
+  // Dense: from this block's unit k to row i, and back.
+  __device__ __forceinline__ float dense(int g, int i, int k) const {
+    if (k >= UNITS || unit0 + k >= N) return 0.0f;
+    return to_float(left[((long long)g * N + i) * N + unit0 + k]);
+  }
+  __device__ __forceinline__ float dense_back(int g, int i, int k) const {
+    if (k >= UNITS || unit0 + k >= N) return 0.0f;
+    return to_float(left[((long long)g * N + unit0 + k) * N + i]);
   }
   __device__ __forceinline__ float mask(int g, int i, int b, bool valid) const {
     if (MASKS == 0 || !valid) return 1.0f;

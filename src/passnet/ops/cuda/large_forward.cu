@@ -11,13 +11,16 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
   GROUP_SETUP
   Project1 project1;
   project1.load(wp1, [&](int g, int row, int k) {
-    return SEPARATE ? f.project(g, row, k) : f.project(row / D, row % D, k);
+    if (DENSE) return SEPARATE ? f.dense(g, row, k) : f.dense(row / N, row % N, k);
+    return SEPARATE ? f.project(g, row, k) : f.project(row / DD, row % DD, k);
   });
   Expand1::load(we1, [&](int u, int g, int k) { return f.expand(g, u, k); });
 #if CELL == 1
   const Exchange2 exchange2 = {mine + Exchange1::FLOATS, block};
   Project2 project2;
-  project2.load(wp2, [&](int, int row, int k) { return f.project(2, row, k); });
+  project2.load(wp2, [&](int, int row, int k) {
+    return DENSE ? f.dense(2, row, k) : f.project(2, row, k);
+  });
   Expand2::load(we2, [&](int u, int, int k) { return f.expand(2, u, k); });
 #endif
   float h[EPT];

@@ -67,8 +67,45 @@ def _expand(
     return split, tiles * pieces * steps * 128, max(staged, results)
 
 
+def _fit_dense(
+    call: Call, backward: bool, tile: int, blocks: int, shared_limit: int
+) -> Plan | None:
+    """Dense matrices: every block projects its units to all rows and sums up its own."""
+    units = ceil(call.units / blocks)
+    depth, stride = _up(units, 8), 8 if tile <= 8 else tile + 8
+    gates = 2 if call.cell == "gru_before" else call.gates
+    separate = call.masks == 2
+    if separate:
+        first = (gates, call.units, depth)
+    elif backward:
+        first = (1, call.units, gates * depth)
+    else:
+        first = (1, gates * call.units, depth)
+    results = gates if separate or not backward else 1
+    planes = call.gates if backward else gates if separate else 1
+    projects = [first] + ([(1, call.units, depth)] if call.cell == "gru_before" else [])
+    fixed = planes * depth * stride + THREADS * 4 + results * tile * (_up(units, 16) + 4)
+    for budget in (0, 28, 56, 80):
+        constants = {"KRP2": 0, "KSE1": 1, "NCH1": 1, "KSE2": 1, "NCH2": 1}
+        floats, left = fixed, budget if tile > 8 else 0
+        for index, project in enumerate(projects, 1):
+            kept, registers, weights = _project(*project, budget=left)
+            left -= registers
+            constants[f"KRP{index}"] = kept
+            floats += weights
+        if 4 * floats <= shared_limit:
+            break
+    else:
+        return None
+    constants |= {"NT": THREADS, "BB": tile, "NBG": blocks, "UNITS": units}
+    constants |= {"BACKWARD": int(backward)} | call.constants()
+    total = tile * sum(many * rows for many, rows, _ in projects)
+    return Plan(constants, 4 * floats, tile, blocks, 2 * blocks * total)
+
+
 def _fit(call: Call, backward: bool, tile: int, blocks: int, shared_limit: int) -> Plan | None:
-    assert call.rank is not None
+    if call.rank is None:
+        return _fit_dense(call, backward, tile, blocks, shared_limit)
     rank, units = call.rank, ceil(call.units / blocks)
     depth, stride = _up(units, 8), 8 if tile <= 8 else tile + 8
     gates = 2 if call.cell == "gru_before" else call.gates
@@ -113,8 +150,6 @@ def plan(
     call: Call, *, backward: bool, processors: int, shared_limit: int, tile: int | None = None
 ) -> Plan | None:
     """The layout with the smallest groups that holds the factors on chip, or None."""
-    if call.rank is None:
-        return None
     for sequences in (8, 16, 32) if tile is None else (tile,):
         blocks = processors // (SEQUENCES // sequences)
         blocks = min(blocks, call.units)

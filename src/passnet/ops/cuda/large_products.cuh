@@ -7,6 +7,8 @@
 // share one product, NCH* pieces in which z is staged.
 
 constexpr int G = CELL == 2 ? 4 : 3;
+constexpr bool DENSE = D == 0;  // no bottleneck: what is projected are the gates' own rows
+constexpr int DD = DENSE ? 1 : D;
 constexpr bool MERGED = TIED && MASKS != 2;
 constexpr int NP1 = CELL == 1 ? 2 : G;
 constexpr int WARPS = NT / 32;
@@ -23,19 +25,7 @@ constexpr int EPT = (KU / 8 * BT + WARPS - 1) / WARPS;
 // which pass over the buffer wrote it, so a reader needs no flag, fence or barrier.
 __device__ __forceinline__ void send(float* p, float a, float b, float c, float d, unsigned turn) {
   const unsigned last = (__float_as_uint(d) & ~1u) | turn;
-  asm volatile(
-      "{ .reg .b64 lo, hi; .reg .b128 v; mov.b64 lo, {%1, %2}; mov.b64 hi, {%3, %4};"
-      " mov.b128 v, {lo, hi}; st.relaxed.gpu.global.b128 [%0], v; }"
-      ::"l"(p), "r"(__float_as_uint(a)), "r"(__float_as_uint(b)), "r"(__float_as_uint(c)), "r"(last)
-      : "memory");
-}
-__device__ __forceinline__ float4 peek(const float* p) {
-  unsigned a, b, c, d;
-  asm volatile(
-      "{ .reg .b64 lo, hi; .reg .b128 v; ld.relaxed.gpu.global.b128 v, [%4]; mov.b128 {lo, hi}, v;"
-      " mov.b64 {%0, %1}, lo; mov.b64 {%2, %3}, hi; }"
-      : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "l"(p) : "memory");
-  return make_float4(__uint_as_float(a), __uint_as_float(b), __uint_as_float(c), __uint_as_float(d));
+  store_packet(p, __float_as_uint(a), __float_as_uint(b), __float_as_uint(c), last);
 }
 __device__ __forceinline__ bool arrived(const float4& v, unsigned turn) {
   return (__float_as_uint(v.w) & 1u) == turn;
@@ -56,7 +46,7 @@ __device__ __forceinline__ float4 collect(const float* base, long long stride, i
       ready = true;
 #pragma unroll
       for (int i = 0; i < BATCH; i++)
-        if (start + i * step < count) v[i] = peek(base + (start + i * step) * stride);
+        if (start + i * step < count) v[i] = load_packet(base + (start + i * step) * stride);
 #pragma unroll
       for (int i = 0; i < BATCH; i++)
         if (start + i * step < count) ready = ready && arrived(v[i], turn);
@@ -74,12 +64,6 @@ __device__ __forceinline__ void split(float v, unsigned& high, unsigned& low) {
   // Integer rounding to ten bits of fraction: conversions would run at a quarter of the rate.
   high = (__float_as_uint(v) + 0x1000u) & 0xffffe000u;
   low = __float_as_uint(v - __uint_as_float(high)) + 0x1000u;
-}
-__device__ __forceinline__ void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
-      " {%0,%1,%2,%3};"
-      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
-      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 // acc[16 rows, BB] += W[16 rows, 8] X[8, BB]; f is this lane's fragment of W.
 __device__ __forceinline__ void multiply_step(float (&acc)[COLS][4], const float4& f,
@@ -181,7 +165,7 @@ struct Project {
       for (int k = 0; k < KR; k++) {
         float4 f = held[r][k];
         // Keeps the compiler from splitting the weights before the time loop, at twice the registers.
-        asm volatile("" : "+f"(f.x), "+f"(f.y), "+f"(f.z), "+f"(f.w));
+        conceal(f);
         multiply_step(acc, f, xp + k * 8 * XS);
       }
       if (KW > 0) multiply(acc, w + tile * KW * 128, x + g * XG + KR * 8 * XS, KW);
@@ -268,7 +252,7 @@ struct Expand {
           const int g = (first + i) / SWEEPS, k = (first + i) % SWEEPS * SWEEP;
           v[i] = make_float4(0.0f, 0.0f, 0.0f, __uint_as_float(turn));
           if (first + i < LOADS && k0 + k < KC && base + k0 + k < K)
-            v[i] = peek(from + (g * K + k) * BB);
+            v[i] = load_packet(from + (g * K + k) * BB);
         }
 #pragma unroll
         for (int i = 0; i < BATCH; i++) ready = ready && arrived(v[i], turn);
@@ -327,5 +311,48 @@ struct Expand {
 #pragma unroll
     for (int s = 1; s < KS; s++) sum += work[((g * KS + s) * BB + b) * YS + i];
     return sum;
+  }
+};
+
+// Dense matrices project straight to the units: each block sums the shares of its own rows, and
+// nothing has to be sent back. y[g, b, i] for this block's units.
+template <class P, int NG>
+struct Own {
+  static constexpr int WEIGHTS = 0, PACKETS = NG * UNITS * BT;
+  static constexpr int FIT = NT / PACKETS > 0 ? NT / PACKETS : 1;
+  static constexpr int LANES = FIT < NBG ? FIT : NBG;
+  template <class W>
+  static __device__ __forceinline__ void load(float*, W) {}
+  static __device__ __forceinline__ void run(const float* parts, float* work, float* spare,
+                                             int unit0, unsigned turn) {
+    for (int base = 0; base < PACKETS; base += NT) {
+      const int c = base + threadIdx.x % PACKETS, lane = threadIdx.x / PACKETS;
+      const int g = c / (UNITS * BT), u = c / BT % UNITS, b = c % BT * 4;
+      const bool mine = lane < LANES && c < PACKETS && unit0 + u < N;
+      float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+      if (mine)
+        sum = collect<(NBG + LANES - 1) / LANES>(parts + ((long long)(g * N + unit0 + u) * BB + b),
+                                                 (long long)P::M * BB, lane, LANES, NBG, turn);
+      if (LANES > 1) {
+        reinterpret_cast<float4*>(spare)[threadIdx.x] = sum;
+        __syncthreads();
+        if (lane == 0 && mine) {
+#pragma unroll
+          for (int s = 1; s < LANES; s++)
+            add4(sum, reinterpret_cast<float4*>(spare)[s * PACKETS + threadIdx.x]);
+        }
+      }
+      if (lane == 0 && c < PACKETS) {
+        float* to = work + (g * BB + b) * YS + u;
+        to[0] = sum.x;
+        to[YS] = sum.y;
+        to[2 * YS] = sum.z;
+        to[3 * YS] = sum.w;
+      }
+    }
+    __syncthreads();
+  }
+  static __device__ __forceinline__ float read(const float* work, int g, int b, int i) {
+    return work[(g * BB + b) * YS + i];
   }
 };

@@ -8,10 +8,12 @@ import torch
 from torch import Tensor
 
 from passnet.ops.cuda.call import Call
+from passnet.ops.cuda.chip import Chip
 from passnet.ops.scan import ScanCall
 
 
 def forward(
+    chip: Chip,
     room: ModuleType,
     found: Call,
     call: ScanCall,
@@ -27,10 +29,11 @@ def forward(
     h0, c0, left, right, diagonal, masks, hold, hold_cell = _given(call)
     arguments = [drive, h0, c0, left, right, diagonal, masks, hold, hold_cell]
     arguments += [_dense(call.inner_bias), states, cells, gates, summaries]
-    room.launch(found, arguments, states, backward=False, layout=layout)
+    room.launch(chip, found, arguments, states, backward=False, layout=layout)
 
 
 def backward(
+    chip: Chip,
     room: ModuleType,
     found: Call,
     call: ScanCall,
@@ -48,7 +51,7 @@ def backward(
     summaries = None if found.rank is None else torch.empty_like(saved[1])
     arguments = [*(*map(_dense, grads), None)[:2], *given, states, cells, saved[0]]
     arguments += [grad_drive, *(*starts, None)[:2], summaries]
-    room.launch(found, arguments, states, backward=True, layout=layout)
+    room.launch(chip, found, arguments, states, backward=True, layout=layout)
     return grad_drive, starts, summaries
 
 

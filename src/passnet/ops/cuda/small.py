@@ -8,7 +8,8 @@ from functools import cache
 from torch import Tensor
 
 from passnet.ops.cuda.call import Call
-from passnet.ops.cuda.compile import Kernel, device_limits, read_source
+from passnet.ops.cuda.chip import Chip, Launches
+from passnet.ops.cuda.compile import read_source
 from passnet.ops.cuda.small_plan import Plan, plan
 
 
@@ -27,40 +28,44 @@ def refuses(call: Call, *, shared_limit: int) -> str | None:
 def source(*, backward: bool) -> str:
     """The text of one pass, to be compiled with a layout's options."""
     which = "backward" if backward else "forward"
-    return read_source("common.cuh", "small_matrices.cuh", f"small_{which}.cu")
+    return read_source("ptx.cuh", "common.cuh", "small_matrices.cuh", f"small_{which}.cu")
 
 
-def kernel(layout: Plan, device: int) -> Kernel:
+def kernel(layout: Plan, chip: Chip) -> Launches:
     """The compiled kernel of one layout."""
     backward = bool(layout.constants["BACKWARD"])
-    return Kernel(
+    return chip.kernel(
         source(backward=backward),
         "scan_backward" if backward else "scan_forward",
-        device=device,
         options=layout.options(),
         shared=layout.shared_bytes,
     )
 
 
 @cache
-def _chosen(call: Call, backward: bool, wide: bool, device: int) -> tuple[Kernel, int]:
+def _chosen(call: Call, backward: bool, wide: bool, chip: Chip) -> tuple[Launches, int]:
     """The kernel that serves a call and its threads; `wide` where offsets pass 32 bits."""
-    layout = plan(call, backward=backward, shared_limit=device_limits(device)[1])
+    layout = plan(call, backward=backward, shared_limit=chip.shared_limit)
     assert layout is not None
     if wide:
         layout = replace(layout, constants=layout.constants | {"WIDE": 1})
-    return kernel(layout, device), layout.threads
+    return kernel(layout, chip), layout.threads
 
 
 def launch(
-    call: Call, arguments: list, like: Tensor, *, backward: bool, layout: Plan | None = None
+    chip: Chip,
+    call: Call,
+    arguments: list,
+    like: Tensor,
+    *,
+    backward: bool,
+    layout: Plan | None = None,
 ) -> None:
     """Run one pass over the states `like` [T, B, n]; a given layout is tried instead."""
     steps, batch, _ = like.shape
-    device = like.device.index
     if layout is None:
         wide = like.numel() * like.element_size() >= 2**32
-        chosen, threads = _chosen(call, backward, wide, device)
+        chosen, threads = _chosen(call, backward, wide, chip)
     else:
-        chosen, threads = kernel(layout, device), layout.threads
+        chosen, threads = kernel(layout, chip), layout.threads
     chosen.launch((batch, 1, 1), threads, [*arguments, steps, batch])

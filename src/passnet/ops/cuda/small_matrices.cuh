@@ -269,15 +269,14 @@ __device__ __forceinline__ float read_at(const io_t* base, offset_t offset, int 
   return valid ? to_float(reinterpret_cast<const io_t*>(reinterpret_cast<const char*>(base) + offset)[e])
                : 0.0f;
 }
-// A load that stays where it is written, far ahead of its use.
 __device__ __forceinline__ float fetch_at(const io_t* base, offset_t offset, int e, bool valid) {
   if (!valid) return 0.0f;
   const io_t* p = reinterpret_cast<const io_t*>(reinterpret_cast<const char*>(base) + offset) + e;
   io_t v;
 #if IO_TYPE == 0
-  asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(p));
+  v = load_here(p);
 #else
-  asm volatile("ld.global.u16 %0, [%1];" : "=h"(v.bits) : "l"(p));
+  v.bits = load_here(&p->bits);
 #endif
   return to_float(v);
 }

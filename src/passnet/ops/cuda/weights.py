@@ -11,7 +11,8 @@ from torch import Tensor
 
 from passnet.equations.rows import row_products
 from passnet.ops.cuda.call import Call
-from passnet.ops.cuda.compile import Kernel, device_limits, read_source
+from passnet.ops.cuda.chip import Chip, Launches
+from passnet.ops.cuda.compile import read_source
 from passnet.ops.scan import ScanCall, states_before
 
 UNITS = 128
@@ -54,13 +55,13 @@ def tiles(units: int, width: int) -> Tiles:
 
 def source() -> str:
     """The text of both kernels."""
-    return read_source("common.cuh", "weights.cu")
+    return read_source("ptx.cuh", "common.cuh", "weights.cu")
 
 
 @cache
-def kernels(options: tuple[str, ...], device: int) -> tuple[Kernel, Kernel]:
+def kernels(options: tuple[str, ...], chip: Chip) -> tuple[Launches, Launches]:
     parts, sums = (
-        Kernel(source(), name, device=device, options=options, shared=0)
+        chip.kernel(source(), name, options=options, shared=0)
         for name in ("weight_parts", "weight_sums")
     )
     return parts, sums
@@ -79,15 +80,16 @@ def _columns(call: Call) -> int:
     return 0 if call.rank >= WIDE_RANK and call.units >= MANY_UNITS else call.rank
 
 
-def chunks_of(blocks: int, rows: int, device: int) -> tuple[int, int]:
+def chunks_of(blocks: int, rows: int, chip: Chip) -> tuple[int, int]:
     """How many chunks of how many rows fill the chip."""
-    wanted = ceil(device_limits(device)[0] * BLOCKS_EACH / blocks)
+    wanted = ceil(chip.processors * BLOCKS_EACH / blocks)
     count = max(1, min(wanted, rows // SHORTEST_CHUNK))
     each = ceil(ceil(rows / count) / ROWS) * ROWS
     return ceil(rows / each), each
 
 
 def recurrent_gradients(
+    chip: Chip,
     found: Call,
     call: ScanCall,
     grad_drive: Tensor,
@@ -99,13 +101,15 @@ def recurrent_gradients(
     """[dL, dR, dD where there is one, the inner bias' where there is one]."""
     gates, summaries = saved
     steps, batch, units = states.shape
-    rows, device, width = steps * batch, states.device.index, _columns(found)
+    rows, width = steps * batch, _columns(found)
     cut, jobs = tiles(units, width), found.gates + (found.slots if width else 0)
-    chunks, each = chunks_of(cut.each * jobs, rows, device)
-    own = [torch.empty_like(factor) for factor in call.factors[2:]]
-    own += [] if call.inner_bias is None else [torch.empty_like(call.inner_bias)]
+    chunks, each = chunks_of(cut.each * jobs, rows, chip)
+    # Dense whatever the strides of the factors: the kernel writes one row after the other.
+    results = [factor.new_empty(factor.shape) for factor in call.factors]
+    own = results[2:]
+    own += [] if call.inner_bias is None else [call.inner_bias.new_empty(units)]
     if width:
-        matrices = [torch.empty_like(factor) for factor in call.factors[:2]]
+        matrices = results[:2]
     else:
         matrices = large_products(
             found, call, grad_drive, states=states, saved=saved, grad_summaries=grad_summaries
@@ -115,7 +119,7 @@ def recurrent_gradients(
         return matrices
     total = jobs * units * width + sum(result.numel() for result in own)
     parts = torch.empty(chunks * total, dtype=torch.float32, device=states.device)
-    first, second = kernels(recurrent_options(found), device)
+    first, second = kernels(recurrent_options(found), chip)
     masks = None if call.masks is None else call.masks.contiguous()
     first.launch(
         (cut.each, jobs, chunks),

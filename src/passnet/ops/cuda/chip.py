@@ -1,0 +1,59 @@
+"""What kernels run on: how much a launch may take of it, and who makes kernels for it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from functools import cache
+from typing import Protocol, final
+
+import torch
+
+from passnet.ops.cuda.compile import Kernel, device_limits
+
+
+class Launches(Protocol):
+    """A kernel ready to run."""
+
+    def launch(
+        self,
+        grid: tuple[int, int, int],
+        threads: int,
+        arguments: list[torch.Tensor | int | None],
+        *,
+        cooperative: bool = False,
+    ) -> None: ...
+
+
+class Chip(ABC):
+    """A GPU, or what stands in for one where there is none."""
+
+    processors: int
+    shared_limit: int
+    """Bytes of shared memory one block may take."""
+
+    @abstractmethod
+    def kernel(
+        self, source: str, name: str, *, options: tuple[str, ...], shared: int
+    ) -> Launches: ...
+
+
+@final
+class Gpu(Chip):
+    """One CUDA device."""
+
+    def __init__(self, device: int) -> None:
+        self.device = device
+        self.processors, self.shared_limit, _ = device_limits(device)
+
+    def kernel(self, source: str, name: str, *, options: tuple[str, ...], shared: int) -> Kernel:
+        return Kernel(source, name, device=self.device, options=options, shared=shared)
+
+
+gpu = cache(Gpu)
+
+
+def chip_of(device: torch.device) -> Chip:
+    """The GPU that tensors are on."""
+    if device.type != "cuda":
+        raise ValueError(f"the CUDA scan needs tensors on a GPU, these are on {device}.")
+    return gpu(device.index or 0)

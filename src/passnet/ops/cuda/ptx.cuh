@@ -1,0 +1,74 @@
+// Every instruction that CUDA C++ has no word for, each in a function of its own. Tests execute the
+// kernels on a CPU with these functions replaced; no other source may hold an asm statement.
+
+__device__ __forceinline__ float exp2_fast(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+__device__ __forceinline__ float reciprocal_fast(float x) {
+  float r;
+  asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
+// The sixteen bits of the two short formats.
+__device__ __forceinline__ unsigned short to_bfloat16(float v) {
+  unsigned short bits;
+  asm("cvt.rn.bf16.f32 %0, %1;" : "=h"(bits) : "f"(v));
+  return bits;
+}
+__device__ __forceinline__ unsigned short to_float16(float v) {
+  unsigned short bits;
+  asm("cvt.rn.f16.f32 %0, %1;" : "=h"(bits) : "f"(v));
+  return bits;
+}
+__device__ __forceinline__ float from_float16(unsigned short bits) {
+  float r;
+  asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(bits));
+  return r;
+}
+
+// Loads that stay where they are written, far ahead of their use.
+__device__ __forceinline__ float load_here(const float* p) {
+  float v;
+  asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(p));
+  return v;
+}
+__device__ __forceinline__ unsigned short load_here(const unsigned short* p) {
+  unsigned short v;
+  asm volatile("ld.global.u16 %0, [%1];" : "=h"(v) : "l"(p));
+  return v;
+}
+__device__ __forceinline__ void prefetch_l2(const void* p) {
+  asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
+}
+// Hides from the compiler that these are the values they were.
+__device__ __forceinline__ void conceal(float4& v) {
+  asm volatile("" : "+f"(v.x), "+f"(v.y), "+f"(v.z), "+f"(v.w));
+}
+
+// Sixteen bytes that other blocks see at once or not at all.
+__device__ __forceinline__ void store_packet(float* p, unsigned a, unsigned b, unsigned c, unsigned d) {
+  asm volatile(
+      "{ .reg .b64 lo, hi; .reg .b128 v; mov.b64 lo, {%1, %2}; mov.b64 hi, {%3, %4};"
+      " mov.b128 v, {lo, hi}; st.relaxed.gpu.global.b128 [%0], v; }"
+      ::"l"(p), "r"(a), "r"(b), "r"(c), "r"(d)
+      : "memory");
+}
+__device__ __forceinline__ float4 load_packet(const float* p) {
+  unsigned a, b, c, d;
+  asm volatile(
+      "{ .reg .b64 lo, hi; .reg .b128 v; ld.relaxed.gpu.global.b128 v, [%4]; mov.b128 {lo, hi}, v;"
+      " mov.b64 {%0, %1}, lo; mov.b64 {%2, %3}, hi; }"
+      : "=r"(a), "=r"(b), "=r"(c), "=r"(d) : "l"(p) : "memory");
+  return make_float4(__uint_as_float(a), __uint_as_float(b), __uint_as_float(c), __uint_as_float(d));
+}
+
+// c[16, 8] += a[16, 8] b[8, 8] in tf32, the three spread over the lanes of a warp.
+__device__ __forceinline__ void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
+      " {%0,%1,%2,%3};"
+      : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
+      : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}

@@ -1,0 +1,248 @@
+"""The text of the CUDA kernels, executed on a CPU, against a float64 loop.
+
+Each case also runs with its threads in other orders between barriers and has to give the same bits:
+a missing barrier shows as a difference.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from dataclasses import replace
+from types import ModuleType
+
+import pytest
+import torch
+from accuracy import assert_accurate
+from emulator import BACKWARDS
+from gpu.input_cases import KINDS, compared, made
+from gpu.scan_cases import Case, cast, kernel, make, scan_of, strided, worst
+
+from passnet.ops.cuda import Call, large, large_plan, small
+from passnet.ops.cuda.call import describe
+from passnet.ops.cuda.small_plan import candidates
+
+CELLS = ("gru_after", "gru_before", "lstm")
+SHUFFLED = 2
+SHAPES = [
+    # n, d, steps, batch: the first three are small, the others need every way to spread a product
+    (5, 1, 6, 3), (37, 3, 5, 3), (130, 8, 3, 2), (60, 33, 3, 2), (130, 24, 2, 1), (128, 50, 2, 1),
+    (513, 3, 2, 1), (37, None, 4, 2), (128, None, 2, 1),
+]  # fmt: skip
+VARIANTS = [
+    {"diagonal": False}, {"tied": True}, {"masks": 1}, {"masks": 2}, {"tied": True, "masks": 1},
+    {"tied": True, "masks": 2, "diagonal": False}, {"hold": 1}, {"hold": 2, "masks": 2},
+]  # fmt: skip
+DENSE_VARIANTS = [{"masks": 1}, {"masks": 2, "hold": 1}, {"hold": 2}]
+BFLOAT16, FLOAT16 = torch.bfloat16, torch.float16
+# Shared memory in which z comes in pieces and some weights are left to the registers.
+CRAMPED = {"gru_after": 32000, "gru_before": 30000, "lstm": 38000}
+
+
+def where(chip, room=None) -> dict:
+    """What tells an engine to run on a chip, and to use one room's kernels only."""
+    rooms = {} if room is None else {"rooms": lambda call, chip: room}
+    return {"chips": lambda device: chip} | rooms
+
+
+def check(case: Case, chip, room=None) -> None:
+    ratio, name = worst(case, device="cpu", **where(chip, room))
+    assert ratio <= 1, (ratio, name)
+    data = cast(make(case, device="cpu"), case.dtype)
+    expected = kernel(case, data, **where(chip, room))
+    for chip.order in (BACKWARDS, SHUFFLED):
+        for name, value in kernel(case, data, **where(chip, room)).items():
+            assert torch.equal(value, expected[name]), f"{name} depends on the order of threads"
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_small_shapes(emulator, cell, shape):
+    check(Case(cell, *shape, inner=cell == "gru_after"), emulator())
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_small_variants(emulator, cell, variant):
+    check(Case(cell, 37, 8, 4, 3, **variant), emulator())
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("variant", DENSE_VARIANTS, ids=str)
+def test_dense_variants(emulator, cell, variant):
+    check(Case(cell, 37, None, 4, 3, **variant), emulator())
+
+
+@pytest.mark.parametrize(
+    "cell, dtype", list(zip(CELLS, (BFLOAT16, FLOAT16, BFLOAT16), strict=True))
+)
+def test_small_in_sixteen_bits(emulator, cell, dtype):
+    check(Case(cell, 37, 3, 5, 3, masks=1, hold=2, dtype=dtype), emulator())
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(
+    "shape, processors",
+    [((37, 3, 5, 3), 12), ((5, 1, 5, 2), 12), ((40, 8, 3, 20), 8), ((40, 3, 2, 40), 4)],
+    ids=["three blocks", "a unit or two each", "three groups", "two launches"],
+)
+def test_large_shapes(emulator, cell, shape, processors):
+    case = Case(cell, *shape, inner=cell == "gru_after")
+    check(case, emulator(processors=processors), large)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_large_where_not_everything_fits(emulator, cell):
+    call = Call(cell, 64, 33, torch.float32, diagonal=True)
+    for backward in (False, True):
+        plan = large_plan.plan(call, backward=backward, processors=4, shared_limit=CRAMPED[cell])
+        assert plan is not None and plan.constants["NCH1"] > 1 and plan.constants["KRP1"] > 0
+    chip = emulator(processors=4, shared_limit=CRAMPED[cell])
+    check(Case(cell, 64, 33, 3, 3), chip, large)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(
+    "shape, size",
+    [
+        ((37, None, 5, 3), {"processors": 12}),
+        ((5, None, 4, 2), {"processors": 12}),
+        ((40, None, 3, 20), {"processors": 8}),
+        ((40, None, 3, 40), {"processors": 4}),
+        ((64, None, 3, 3), {"processors": 8, "shared_limit": 45000}),
+    ],
+    ids=["three blocks", "a unit or two each", "three groups", "two launches", "registers"],
+)
+def test_large_and_dense(emulator, cell, shape, size):
+    check(Case(cell, *shape, inner=cell == "gru_after"), emulator(**size), large)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("variant", DENSE_VARIANTS, ids=str)
+def test_large_and_dense_variants(emulator, cell, variant):
+    check(Case(cell, 37, None, 4, 3, **variant), emulator(processors=12), large)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("variant", VARIANTS, ids=str)
+def test_large_variants(emulator, cell, variant):
+    check(Case(cell, 37, 8, 4, 3, **variant), emulator(processors=12), large)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(
+    "shape, processors, variant",
+    [
+        ((5, None, 5, 2), 12, {}),
+        ((40, None, 3, 20), 8, {}),
+        ((40, None, 4, 40), 4, {"masks": 1}),
+        ((37, None, 5, 3), 12, {"masks": 2, "hold": 2}),
+        ((37, None, 4, 3), 12, {"masks": 1, "hold": 1, "dtype": BFLOAT16}),
+    ],
+    ids=str,
+)
+def test_dense_over_several_blocks(emulator, cell, shape, processors, variant):
+    check(Case(cell, *shape, **variant), emulator(processors=processors), large)
+
+
+@pytest.mark.parametrize(
+    "cell, dtype", [("gru_after", FLOAT16), ("gru_before", BFLOAT16), ("lstm", FLOAT16)]
+)
+def test_large_in_sixteen_bits(emulator, cell, dtype):
+    case = Case(cell, 37, 3, 5, 3, masks=1, hold=2, dtype=dtype)
+    check(case, emulator(processors=12), large)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_weight_gradients_of_many_rows(emulator, cell):
+    """Several chunks of rows, and more columns than a tile has."""
+    check(Case(cell, 37, 3, 33, 4, inner=cell == "gru_after"), emulator())
+    check(Case(cell, 20, 70, 2, 2, masks=1), emulator(processors=12), large)
+
+
+class SmallWith:
+    """The small scan in a layout that its planner did not choose."""
+
+    def __init__(self, rank: int, **constants: int) -> None:
+        self.rank, self.constants = rank, constants
+
+    def launch(self, chip, call, arguments, like, *, backward, layout=None) -> None:
+        found = candidates(call, backward=backward, shared_limit=chip.shared_limit)
+        layout = found[self.rank]
+        layout = replace(layout, constants=layout.constants | self.constants)
+        small.launch(chip, call, arguments, like, backward=backward, layout=layout)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("rank", range(1, 6))
+def test_other_layouts(emulator, cell, rank):
+    check(Case(cell, 40, 9, 3, 1), emulator(), SmallWith(rank))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_offsets_beyond_32_bits(emulator, cell):
+    check(Case(cell, 40, 9, 3, 1), emulator(), SmallWith(0, WIDE=1))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("room", [small, large], ids=["small", "large"])
+def test_strided_tensors(emulator, cell, room):
+    case, chip = Case(cell, 21, 4, 3, 2, masks=2, hold=2), emulator(processors=12)
+    data = cast(make(case, device="cpu"), case.dtype)
+    expected = kernel(case, data, **where(chip, room))
+    for given in strided(data):
+        for name, value in kernel(case, given, **where(chip, room)).items():
+            assert torch.equal(value, expected[name]), name
+
+
+def drawn(chance: random.Random) -> tuple[Case, dict, ModuleType]:
+    """A random scan, the size of a chip that can hold it, and the room that serves it there."""
+    while True:
+        cell, room = chance.choice(CELLS), chance.choice([small, large])
+        n, d = chance.randint(9, 300), chance.choice([1, 2, 3, 5, 8, 13, 16, 17, 24, 33, 50, 65])
+        case = Case(
+            cell, n, d if chance.random() < 0.8 else None,
+            chance.randint(1, 5), chance.choice([1, 2, 3, 9, 17] if room is large else [1, 2, 3]),
+            diagonal=chance.random() < 0.5, masks=chance.choice([0, 0, 1, 2]),
+            hold=chance.choice([0, 0, 1, 2]), inner=cell == "gru_after" and chance.random() < 0.5,
+            dtype=chance.choice([torch.float32] * 3 + [BFLOAT16, FLOAT16]),
+            scale=chance.choice([1.0, 1.0, 0.05, 3.0]),
+        )  # fmt: skip
+        if case.d is not None:
+            case = replace(case, tied=chance.random() < 0.4)
+        size = {"shared_limit": 232448}
+        if room is large:
+            size["shared_limit"] = chance.choice([232448, 100000, 60000, 40000, 30000, 20000])
+            size["processors"] = chance.choice([4, 5, 8, 12, 16])
+        found = describe(scan_of(case, make(case, device="cpu"))[1], cell)
+        if room.refuses(replace(found, dtype=case.dtype), **size) is None:
+            return case, size, room
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(200))
+def test_random_scans(emulator, seed):
+    case, size, room = drawn(random.Random(seed))
+    check(case, emulator(**size), room)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 3, 130, 1), (4, 40, 4, 37, 10)], ids=str)
+@pytest.mark.parametrize(
+    "kind, bias", list(itertools.product(KINDS, (True, False))), ids=lambda v: str(v)
+)
+def test_inputs(emulator, shape, kind, bias):
+    chip = emulator()
+    exact, grad = made(shape, *kind, bias, torch.float32, device="cpu")
+    expected = compared(exact, grad, torch.float32, chip)
+    for name, (got, reference, truth) in expected.items():
+        assert_accurate(got, reference=reference, truth=truth, name=name)
+    for chip.order in (BACKWARDS, SHUFFLED):
+        for name, (got, _, _) in compared(exact, grad, torch.float32, chip).items():
+            assert torch.equal(got, expected[name][0]), name
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16], ids=str)
+def test_inputs_in_sixteen_bits(emulator, dtype):
+    exact, grad = made((3, 5, 3, 40, 7), "features", False, True, dtype, device="cpu")
+    for name, (got, reference, truth) in compared(exact, grad, dtype, emulator()).items():
+        assert_accurate(got, reference=reference, truth=truth, name=name)

@@ -1,0 +1,195 @@
+"""What the emulation has to notice, in kernels made for it and in the real ones made worse."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from emulator import BACKWARDS, IN_ORDER, EmulationError, Emulator
+from gpu.input_cases import compared, made
+from gpu.scan_cases import Case, cast, kernel, make
+from test_emulated_kernels import CRAMPED, where
+
+from passnet.ops.cuda import large
+from passnet.ops.cuda.compile import SOURCES, read_source
+
+ORDERS = (BACKWARDS, 2, 3, 4, 5, 6)
+
+
+def probe(chip, parameters: str, body: str, *, shared: int = 0):
+    head = read_source("ptx.cuh", "common.cuh")
+    entry = 'extern "C" __global__ void __launch_bounds__(64)'
+    text = f"{head}\n{entry}\nprobe({parameters}) {{\n{body}\n}}"
+    return chip.kernel(text, "probe", options=("-DIO_TYPE=0",), shared=shared)
+
+
+def run(kernel, *arguments, blocks: int = 1, cooperative: bool = False) -> None:
+    kernel.launch((blocks, 1, 1), 64, list(arguments), cooperative=cooperative)
+
+
+@pytest.mark.parametrize(
+    "body, message",
+    [
+        ("if (threadIdx.x == 5) return;\n __syncthreads();", "63 wait at .*, 1 have ended"),
+        ("if (threadIdx.x < 9) __syncthreads();\n else __syncthreads();", "9 wait at .* 55 wait"),
+        ("if (threadIdx.x < 9) __shfl_xor_sync(0xffffffffu, 1.0f, 1);", "9 wait for their warp"),
+        ("while (load_packet(out).x == 0.0f) {}", "64 wait for a packet"),
+        ("out[threadIdx.x] = in[threadIdx.x + 1];", "outside of argument 0 at byte 256 of 256"),
+        ("out[threadIdx.x + 1] = in[threadIdx.x];", "outside of argument 1 at byte 256 of 256"),
+        ("const_cast<float*>(in)[3] = 1.0f;", "writes the constant argument 0 at byte 12"),
+        ("load_packet(out + 1);", "a packet is not aligned"),
+        ("extern __shared__ float smem[]; smem[64] = 0.0f;", "byte 256 of shared memory"),
+    ],
+)
+def test_mistakes_are_reported(emulator, body, message):
+    for order in (IN_ORDER, 2):
+        mistaken = probe(emulator(order=order), "const float* in, float* out", body, shared=256)
+        with pytest.raises(EmulationError, match=message):
+            run(mistaken, torch.zeros(64), torch.zeros(64))
+
+
+def test_a_kernel_is_given_its_parameters(emulator):
+    made = probe(emulator(), "float* out, int count", "out[threadIdx.x] = count;")
+    out = torch.zeros(64)
+    run(made, out, 7)
+    assert (out == 7).all()
+    for wrong in ([out], [out, 7, 7], [7, out], [out.double(), 7]):
+        with pytest.raises(EmulationError, match=r"parameters|elements"):
+            run(made, *wrong)
+
+
+def test_a_missing_barrier_changes_the_result(emulator):
+    text = "extern __shared__ float smem[]; smem[threadIdx.x] = threadIdx.x;\n{}\n"
+    text += "out[threadIdx.x] = smem[(threadIdx.x + 1) % 64];"
+    for barrier in ("", "__syncthreads();"):
+        found = []
+        for order in (IN_ORDER, *ORDERS):
+            out = torch.zeros(64)
+            chip = emulator(order=order)
+            run(probe(chip, "float* out", text.replace("{}", barrier), shared=256), out)
+            found.append(out)
+        right = [torch.equal(out, torch.arange(1, 65) % 64) for out in found]
+        assert all(right) if barrier else not any(right)
+        assert found[0].isnan().sum() == (0 if barrier else 63)
+
+
+def test_blocks_run_together_only_when_asked_to(emulator):
+    """The first block waits for the second."""
+    body = "if (blockIdx.x == 0) while (load_packet(out).x == 0.0f) {}\n"
+    body += "else if (threadIdx.x == 0) store_packet(out, 1, 1, 1, 1);"
+    for order in (IN_ORDER, *ORDERS):
+        made = probe(emulator(order=order), "float* out", body)
+        run(made, torch.zeros(4), blocks=2, cooperative=True)
+    made = probe(emulator(), "float* out", body)
+    with pytest.raises(EmulationError, match="wait for a packet"):
+        run(made, torch.zeros(4), blocks=2)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
+def test_short_formats_round_as_they_should(emulator, dtype):
+    every = torch.arange(-(2**15), 2**15, dtype=torch.int16).view(dtype).float()
+    every = every[every.isfinite()]
+    between = (every[1:] + every[:-1]) / 2
+    values = torch.cat([every, between, between.nextafter(every[1:]), torch.randn(1000) * 1e5])
+    values = values[: len(values) // 64 * 64].contiguous()
+    name = {torch.bfloat16: "bfloat16", torch.float16: "float16"}[dtype]
+    body = "const int i = blockIdx.x * 64 + threadIdx.x;\n"
+    body += f"const unsigned short bits = to_{name}(in[i]);\nout[i] = bits;\n"
+    body += "back[i] = from_float16(bits);"
+    made = probe(emulator(), "const float* in, unsigned short* out, float* back", body)
+    out, back = torch.zeros(len(values), dtype=torch.int16), torch.zeros_like(values)
+    run(made, values, out, back, blocks=len(values) // 64)
+    assert torch.equal(out.view(dtype), values.to(dtype))
+    if dtype == torch.float16:
+        assert torch.equal(back, values.half().float())
+
+
+def test_the_tensor_core_multiplies_its_fragments(emulator):
+    """The layout of fragments is that of the PTX manual, for mma.m16n8k8 with tf32."""
+    body = """
+      const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4;
+      auto left_at = [&](int row, int k) { return __float_as_uint(a[row * 8 + k]); };
+      auto right_at = [&](int k, int column) { return __float_as_uint(b[k * 8 + column]); };
+      const unsigned left[4] = {left_at(g, t), left_at(g + 8, t), left_at(g, t + 4),
+                                left_at(g + 8, t + 4)};
+      const unsigned right[2] = {right_at(t, g), right_at(t + 4, g)};
+      float sum[4] = {1.0f, 1.0f, 1.0f, 1.0f};
+      mma(sum, left, right);
+      for (int i = 0; i < 4; i++) c[(g + i / 2 * 8) * 8 + 2 * t + i % 2] = sum[i];"""
+    made = probe(emulator(), "const float* a, const float* b, float* c", body)
+    a, b, c = torch.randn(16, 8), torch.randn(8, 8), torch.zeros(16, 8)
+    run(made, a, b, c)
+    short = [(m.view(torch.int32) & ~0x1FFF).view(torch.float32).double() for m in (a, b)]
+    exact = short[0] @ short[1] + 1
+    assert ((c - exact).abs() <= exact.abs() * 2**-23).all()
+    assert (c.abs() <= exact.abs()).all(), "a tensor core rounds towards zero"
+
+
+BARRIER = re.compile(r"(if \([^)]*\) )?__syncthreads\(\);")
+# Its exchange has other barriers before the memory it guards is used again.
+SPARE = {("large_products.cuh", "if (LANES > 1) __syncthreads();")}
+
+
+def barriers():
+    for path in sorted(SOURCES.glob("*.cu*")):
+        text = path.read_text(encoding="utf-8")
+        for match in BARRIER.finditer(text):
+            if (path.name, match[0]) not in SPARE:
+                line = text[: match.start()].count("\n") + 1
+                yield pytest.param(path.name, match.span(), id=f"{path.name}:{line}")
+
+
+class Worse(Emulator):
+    """Compiles sources with one barrier taken out."""
+
+    def without(self, name: str, span: tuple[int, int]) -> Emulator:
+        self.text = read_source(name)
+        self.less = self.text[: span[0]] + ";" + self.text[span[1] :]
+        return self
+
+    def kernel(self, source: str, name: str, *, options: tuple[str, ...], shared: int):
+        source = source.replace(self.text, self.less)
+        return super().kernel(source, name, options=options, shared=shared)
+
+
+def depends_on_order(chip: Emulator, results) -> bool:
+    """Whether any order of threads changes a bit, or cannot come to an end."""
+    expected = results()
+    for chip.order in ORDERS:
+        try:
+            found = results()
+        except EmulationError:
+            return True
+        if not all(torch.equal(value, expected[name]) for name, value in found.items()):
+            return True
+    return False
+
+
+@pytest.mark.parametrize("name, span", list(barriers()))
+def test_every_barrier_of_the_kernels_is_needed(emulator, name, span):
+    """Without it, some order of threads gives other bits: the check by orders would find it."""
+
+    def chip(**size) -> Emulator:
+        return Worse(emulator().folder, **size).without(name, span)
+
+    def scan(d: int | None, chip: Emulator, room=None):
+        case = Case("gru_before", 64, d, 4, 5)
+        data = cast(make(case, device="cpu"), case.dtype)
+        return chip, lambda: kernel(case, data, **where(chip, room))
+
+    def drive(chip: Emulator):
+        exact, grad = made((4, 40, 4, 37, 10), "features", False, True, torch.float32, "cpu")
+        return chip, lambda: {
+            which: found
+            for which, (found, *_) in compared(exact, grad, torch.float32, chip).items()
+        }
+
+    if name == "drive.cu":
+        trials = [drive(chip(processors=1))]
+    elif name.startswith("large"):
+        cramped = chip(processors=4, shared_limit=CRAMPED["gru_before"])
+        trials = [scan(33, cramped, large), scan(None, chip(processors=12), large)]
+    else:
+        trials = [scan(33, chip())]
+    assert any(depends_on_order(*trial) for trial in trials)
