@@ -97,11 +97,11 @@ COPY_500 = Experiment(
         size=128,
         matrix=LowRankPlusDiagonal(50),
         reset="after",
-        carry_bias=Chrono(520),
+        carry_bias=4.0,
         learn_initial_state=True,
         init="balanced",
     ),
-    optimiser=Adam(3e-3),
+    optimiser=Adam(1e-2),
     clipping=ClipNorm(1.0),
     schedule=Cosine(warmup=200),
     batch_size=128,
@@ -116,7 +116,12 @@ COPY_500 = Experiment(
         updates=35_000,
         parameters="41738",
     ),
-    notes=("Fresh sequences every update; the paper draws 100000 once.",),
+    notes=(
+        "Fresh sequences every update; the paper draws 100000 once.",
+        "Chosen on validation at lag 100, batch 64, 2500 updates: 0.071 nats, against 0.095 with a "
+        "Chrono spread, 0.085 with Glorot factors, 0.117 with carry bias 6, 0.141 with a Chrono "
+        "spread at 3e-3; reset before the matrix diverged or fell back.",
+    ),
 )
 
 ADDITION_750 = Experiment(
