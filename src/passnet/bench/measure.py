@@ -17,7 +17,7 @@ from passnet.bench.contenders import STEPWISE, Contender, contenders, gradients,
 Listener = Callable[[str], None]
 STEPWISE_REPEATS = 4
 """Contenders that pay for every step in Python are timed fewer times than the others."""
-IN_A_ROW, STEPS_IN_A_ROW = 5, 20
+IN_A_ROW, STEPS_IN_A_ROW = 5, 100
 """Calls that are timed together on a GPU, as in training, and steps of a stream everywhere."""
 
 
