@@ -8,7 +8,6 @@ from typing import Any
 
 from jaxtyping import Float
 from torch import Tensor
-from torch.nn.functional import linear
 
 from passnet.ops.inputs import Inputs
 from passnet.ops.scan import ScanCall
@@ -32,9 +31,7 @@ def drive_in(call: ScanCall, steps: slice) -> Float[Tensor, "G t B n"]:
     """The drive of those steps; from features it is formed for them alone, one product."""
     source = call.source
     if isinstance(source, Inputs) and source.x.is_floating_point():
-        bias = None if source.bias is None else source.bias.flatten()
-        rows = linear(source.x[steps], source.weight.flatten(0, 1), bias)
-        return rows.unflatten(-1, (len(source.weight), -1)).movedim(-2, 0)
+        return source.drive_in(steps)
     return call.drive[:, steps]
 
 

@@ -9,6 +9,7 @@ from functools import cached_property
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
+from torch.nn.functional import linear
 
 from passnet.equations.rows import row_products
 
@@ -49,6 +50,12 @@ class Inputs:
             return tables.index_select(1, symbols).reshape(self.shape)
         found = tables.index_select(1, symbols) * self.scale.reshape(1, -1, 1)
         return (found if bias is None else found + bias).reshape(self.shape)
+
+    def drive_in(self, steps: slice) -> Float[Tensor, "G t B n"]:
+        """`drive()[:, steps]` of features, as one product with the gates of a row side by side."""
+        bias = None if self.bias is None else self.bias.flatten()
+        rows = linear(self.x[steps], self.weight.flatten(0, 1), bias)
+        return rows.unflatten(-1, (len(self.weight), -1)).movedim(-2, 0)
 
     def gradients(self, grad: Float[Tensor, "G T B n"]) -> tuple[Tensor, Tensor | None]:
         """Those of the matrices and of the biases, by large products."""

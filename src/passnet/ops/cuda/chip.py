@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cache
 from typing import Protocol, final
 
@@ -24,6 +25,18 @@ class Launches(Protocol):
     ) -> None: ...
 
 
+class Layout(Protocol):
+    """What a plan of either scan says about its kernel."""
+
+    @property
+    def constants(self) -> dict[str, int]: ...
+
+    @property
+    def shared_bytes(self) -> int: ...
+
+    def options(self) -> tuple[str, ...]: ...
+
+
 class Chip(ABC):
     """A GPU, or what stands in for one where there is none."""
 
@@ -35,6 +48,16 @@ class Chip(ABC):
     def kernel(
         self, source: str, name: str, *, options: tuple[str, ...], shared: int
     ) -> Launches: ...
+
+    def scan(self, source: Callable[..., str], layout: Layout) -> Launches:
+        """The kernel of one pass, from the text of either and how it is laid out."""
+        backward = bool(layout.constants["BACKWARD"])
+        return self.kernel(
+            source(backward=backward),
+            "scan_backward" if backward else "scan_forward",
+            options=layout.options(),
+            shared=layout.shared_bytes,
+        )
 
 
 @final

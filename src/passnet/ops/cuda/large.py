@@ -37,13 +37,7 @@ def source(*, backward: bool) -> str:
 
 def kernel(layout: Plan, chip: Chip) -> Launches:
     """The compiled kernel of one layout."""
-    backward = bool(layout.constants["BACKWARD"])
-    return chip.kernel(
-        source(backward=backward),
-        "scan_backward" if backward else "scan_forward",
-        options=layout.options(),
-        shared=layout.shared_bytes,
-    )
+    return chip.scan(source, layout)
 
 
 @cache

@@ -105,11 +105,10 @@ def recurrent_gradients(
     cut, jobs = tiles(units, width), found.gates + (found.slots if width else 0)
     chunks, each = chunks_of(cut.each * jobs, rows, chip)
     # Dense whatever the strides of the factors: the kernel writes one row after the other.
-    results = [factor.new_empty(factor.shape) for factor in call.factors]
-    own = results[2:]
+    own = [factor.new_empty(factor.shape) for factor in call.factors[2:]]
     own += [] if call.inner_bias is None else [call.inner_bias.new_empty(units)]
     if width:
-        matrices = results[:2]
+        matrices = [factor.new_empty(factor.shape) for factor in call.factors[:2]]
     else:
         matrices = large_products(
             found, call, grad_drive, states=states, saved=saved, grad_summaries=grad_summaries
