@@ -155,6 +155,12 @@ def test_growth_is_told_size_by_size():
     ]
 
 
+def test_bench_names_its_cases_when_none_is_meant(capsys):
+    assert main(["bench", "nothing like it", "--device", "cpu"]) == 2
+    said = capsys.readouterr().err
+    assert "'nothing like it'" in said and "psmnist: LSTM n=128 d=24 T=196 B=20" in said
+
+
 def test_bench_checks_then_times(capsys, tmp_path):
     out = tmp_path / "rows.json"
     arguments = ["bench", "psmnist: LSTM", "--quick", "--repeats", "1", "--no-loops"]

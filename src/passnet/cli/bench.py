@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from passnet.cli.errors import USAGE
 from passnet.cli.tables import print_json, table
 
 
@@ -49,10 +50,15 @@ def run(args: argparse.Namespace) -> int:
         cases = CPU_GROWTH if device == "cpu" else GPU_GROWTH
     else:
         cases = CPU_CASES if device == "cpu" else GPU_CASES
-    cases = [case for case in (quick(cases) if args.quick else cases) if args.filter in case.label]
+    known = quick(cases) if args.quick else cases
+    cases = [case for case in known if args.filter in case.label]
     if not cases:
-        print(f"no case's line contains {args.filter!r}", file=sys.stderr)
-        return 1
+        lines = "\n  ".join(case.label for case in known)
+        print(
+            f"passnet: no case's line contains {args.filter!r}; they are\n  {lines}",
+            file=sys.stderr,
+        )
+        return USAGE
     rows = []
     for case in cases:
         rows += measure(
