@@ -119,9 +119,9 @@ COPY_500 = Experiment(
     notes=(
         "Fresh sequences every update; the paper draws 100000 once.",
         "Chosen on validation at lag 100, batch 64, 2500 updates, one seed: 0.071 nats, against "
-        "0.096 with a Chrono spread, 0.085 with Glorot factors, 0.117 with carry bias 6, 0.141 with "
-        "a Chrono spread at 3e-3; reset before the matrix diverged or fell back. The runs are in "
-        "results/beyond/copy-500-lag-100.",
+        "0.095 with a Chrono spread, 0.085 with Glorot factors, 0.117 with carry bias 6, 0.141 "
+        "with a Chrono spread at 3e-3; reset before the matrix diverged or fell back. The runs are "
+        "in results/beyond/copy-500-lag-100.",
     ),
 )
 
