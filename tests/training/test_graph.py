@@ -58,7 +58,8 @@ def cuda(monkeypatch):
             del other
 
     @contextlib.contextmanager
-    def graph(graph, *, stream, capture_error_mode):
+    def graph(graph, *, pool, stream, capture_error_mode):
+        assert pool == "the pool"
         assert isinstance(stream, Stream)
         assert capture_error_mode == "thread_local"
         StandIn.capturing = graph
@@ -71,6 +72,7 @@ def cuda(monkeypatch):
     monkeypatch.setattr(torch.cuda, "synchronize", lambda: None)
     monkeypatch.setattr(torch.cuda, "CUDAGraph", StandIn)
     monkeypatch.setattr(torch.cuda, "graph", graph)
+    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: "the pool")
 
 
 def batch(value, *, carries=True, steps=3):
@@ -101,14 +103,21 @@ def test_a_carried_state_passes_through_replays_and_ordinary_windows():
     assert step.ways.count("ordinary") == WARM_UP + 3  # and the first window of each epoch
 
 
-def test_another_shape_takes_the_ordinary_way():
+def test_every_form_of_batch_has_its_recording():
     step = Step()
     captured = CapturedUpdate(step)
-    for value in range(6):
-        captured([batch(value)], [None])
-    captured([batch(9, steps=5)], [None])
-    assert step.ways[-1] == "ordinary"
-    before = len(step.ways)
-    captured([batch(7)], [None])
-    assert len(step.ways) == before  # the graph is still there
-    assert step.seen[-1][0][0, 0] == 7
+    for value in range(40):
+        captured([batch(value, steps=3 + value % 4)], [None])
+        assert step.seen[-1][0].tolist() == [[value, value]] * (3 + value % 4)
+    assert step.ways == ["ordinary"] * 4 * WARM_UP + ["captured"] * 4
+
+
+def test_forms_without_end_take_the_ordinary_way(monkeypatch):
+    monkeypatch.setattr("passnet.training.graph.MOST", 2)
+    step = Step()
+    captured = CapturedUpdate(step)
+    for value in range(30):
+        captured([batch(value, steps=3 + value)], [None])
+        captured([batch(value, steps=3)], [None])
+    assert step.ways.count("captured") == 1
+    assert len(step.seen) == 60

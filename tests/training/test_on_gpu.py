@@ -35,10 +35,7 @@ def test_a_captured_step_is_the_ordinary_one(experiment, tmp_path):
     train(experiment, tmp_path / "graph", device="cuda", listener=events.append)
     train(experiment, tmp_path / "plain", device="cuda", capture=False)
     sentence = next(event.capture for event in events if isinstance(event, Started))
-    lengths = experiment.name == "tiny/sentences"
-    assert sentence == (
-        "not captured: sequences differ in length, so batches differ in shape" if lengths else None
-    )
+    assert sentence is None
     graph, plain = losses(tmp_path / "graph"), losses(tmp_path / "plain")
     # Masks are the same draws either way; only the order of atomic sums may differ.
     torch.testing.assert_close(graph, plain, rtol=1e-4, atol=1e-5)
@@ -89,8 +86,7 @@ def test_runs_side_by_side_are_those_alone(tmp_path):
     )
     assert [result.preset for result in results] == [e.name for e in experiments]
     starts = [next(e.capture for e in own if isinstance(e, Started)) for own in events]
-    assert "generator" in starts[0]
-    assert starts[2] is None
+    assert starts == [None, None, None]
     for k, experiment in enumerate(experiments):
         train(experiment, tmp_path / f"alone-{k}", device="cuda")
         together, alone = losses(tmp_path / str(k)), losses(tmp_path / f"alone-{k}")

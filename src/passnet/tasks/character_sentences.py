@@ -25,12 +25,16 @@ from passnet.tasks.task import (
     share,
 )
 
+STEPS = 16
+"""Batches of training are padded to a multiple of so many steps."""
+
 
 @final
 class CharacterSentences(Character):
     """One sequence a line, each from the initial state, padded to the longest of its batch.
 
-    Training takes the lines in file order, leaves out those of more than `longest` characters, and
+    Training takes the lines in file order, leaves out those of more than `longest` characters, pads
+    on to a multiple of sixteen steps (few shapes, each of which can be a CUDA graph), and
     minimises the mean over sentences of each sentence's mean cost, as the paper's GRUs did, or with
     average="character" the mean over characters. Evaluation leaves out nothing.
     """
@@ -98,7 +102,7 @@ class CharacterSentences(Character):
             seed=seed,
             device=torch.device("cpu"),
         )
-        return self._gather(split, rows, shard)
+        return self._gather(split, rows, shard, multiple=STEPS)
 
     def _pass_count(self, split: Split, *, batch_size: int) -> int:
         return pass_count(len(self._sizes[split]), batch_size)
@@ -110,23 +114,28 @@ class CharacterSentences(Character):
         rows = in_order(index, size=size, batch_size=batch_size, device=torch.device("cpu"))
         return self._gather(split, rows, shard)
 
-    def _gather(self, split: Split, rows: Tensor, shard: Shard | None) -> Batch:
+    def _gather(
+        self, split: Split, rows: Tensor, shard: Shard | None, *, multiple: int = 1
+    ) -> Batch:
         sizes = self._sizes[split][rows.numpy()]
         mine, none, world = share(rows, shard)
         mine = mine.to(self.device)
         lengths = self._store[f"{split}_sizes"][mine]
-        step = torch.arange(int(sizes.max()), device=self.device).unsqueeze(1)
+        steps = -(-int(sizes.max()) // multiple) * multiple
+        step = torch.arange(steps, device=self.device).unsqueeze(1)
         inside = step < lengths
         place = self._store[f"{split}_starts"][mine] + step * inside
         text = self._store[split]
-        counted = len(rows) if self.average == "sentence" else int(sizes.sum())
+        counted = len(rows) / world
+        if self.average == "character":
+            counted = torch.tensor(sizes.sum() / world, dtype=torch.float32, device=self.device)
         mask = inside.to(torch.float32)
         return Batch(
             inputs=text[place].long() * inside,
             targets=text[place + 1].long() * inside,
             lengths=lengths,
             mask=mask if none is None else mask * none.to(self.device),
-            denominator=counted / world,
+            denominator=counted,
         )
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:

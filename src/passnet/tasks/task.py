@@ -6,7 +6,7 @@ import itertools
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Literal, Self
 
 import torch
@@ -41,8 +41,8 @@ class Batch:
     targets: [T, B] for every step, [B] for one answer per sequence.
     lengths: steps of each sequence [B], or None where all take T steps.
     mask: 1 where a target counts, [T, B] or [B], or None where all count.
-    denominator: what the summed loss is divided by; the mean of the losses of all shares, and of
-        their gradients, is that of the whole batch.
+    denominator: what the summed loss is divided by, a tensor where it differs from batch to batch;
+        the mean of the losses of all shares, and of their gradients, is that of the whole batch.
     carries_state: whether the state left by the batch before is this one's initial state.
     groups: which of `group_count` sentences each target belongs to [T, B], where sentences may go
         on from one batch to the next.
@@ -53,18 +53,20 @@ class Batch:
     targets: Tensor
     lengths: Tensor | None = None
     mask: Tensor | None = None
-    denominator: float = 1.0
+    denominator: float | Tensor = 1.0
     carries_state: bool = False
     groups: Tensor | None = None
     group_count: int = 0
     label: str = ""
 
+    def tensors(self) -> dict[str, Tensor]:
+        """The fields that are tensors, by name."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {name: value for name, value in values.items() if isinstance(value, Tensor)}
+
     def to(self, device: torch.device | str) -> Batch:
         """The same batch on another device."""
-        fields = ("inputs", "targets", "lengths", "mask", "groups")
-        present = {name: getattr(self, name) for name in fields}
-        moved = {name: t.to(device) for name, t in present.items() if t is not None}
-        return replace(self, **moved)
+        return replace(self, **{name: t.to(device) for name, t in self.tensors().items()})
 
 
 @dataclass

@@ -15,6 +15,7 @@ from passnet.training.distributed import World
 from passnet.training.errors import RunError
 from passnet.training.feed import Feed
 from passnet.training.graph import CapturedUpdate, why_not_captured
+from passnet.training.masks import Masks
 from passnet.training.model import build_model
 from passnet.training.optimisers import build_optimiser
 from passnet.training.problem import build_task
@@ -32,7 +33,6 @@ class Options:
 
     checkpoint_every, checkpoint_seconds: a checkpoint after so many updates or seconds.
     capture: False keeps the step out of a CUDA graph.
-    shared: other runs train on the same device at the same time.
     """
 
     resume: bool = True
@@ -41,7 +41,6 @@ class Options:
     checkpoint_every: int | None = None
     checkpoint_seconds: float | None = 120.0
     capture: bool = True
-    shared: bool = False
     tensorboard: bool = False
 
 
@@ -50,6 +49,7 @@ class Assembly:
     """What a run consists of.
 
     per_epoch: updates in an epoch, None for fresh data.
+    masks: the random numbers of the network, None where it draws none.
     carries: whether batches go on from the state of the batch before.
     refused: why the step is not a CUDA graph, or None when it is.
     """
@@ -59,6 +59,7 @@ class Assembly:
     feed: Feed
     training: Training
     step: Update | CapturedUpdate
+    masks: Masks | None
     world: World
     total: int
     per_epoch: int | None
@@ -100,9 +101,7 @@ def assemble(experiment: Experiment, *, options: Options, world: World) -> Assem
         seed=draws.key("parameters", experiment.seed) >> 1,
         backend=options.backend,
     ).to(world.device)
-    refused = "not captured: switched off"
-    if options.capture:
-        refused = why_not_captured(first, world=world, shared=options.shared, random=network.random)
+    refused = why_not_captured(world) if options.capture else "not captured: switched off"
     optimiser = build_optimiser(
         experiment.optimiser, network.parameters(), capturable=refused is None
     )
@@ -127,6 +126,9 @@ def assemble(experiment: Experiment, *, options: Options, world: World) -> Assem
         feed=feed,
         training=training,
         step=CapturedUpdate(update) if refused is None else update,
+        masks=Masks(world.device, seed=experiment.seed, rank=world.rank)
+        if network.random
+        else None,
         world=world,
         total=total,
         per_epoch=per_epoch,

@@ -35,13 +35,6 @@ class World:
         return self.rank == 0
 
     @property
-    def generator(self) -> torch.Generator:
-        """The generator that dropout on this device draws from."""
-        if self.device.type == "cuda":
-            return torch.cuda.default_generators[self.device.index or 0]
-        return torch.default_generator
-
-    @property
     def shard(self) -> tuple[int, int] | None:
         """This process's share of a batch."""
         return None if self.size == 1 else (self.rank, self.size)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import final
+from dataclasses import dataclass, replace
+from typing import Any, final
 
 import torch
 from torch import Tensor
@@ -14,61 +15,71 @@ from passnet.training.distributed import World
 from passnet.training.update import Carried, Update
 
 WARM_UP = 3
-_FIELDS = ("inputs", "targets", "lengths", "mask", "groups")
+"""Ordinary updates of a form before it is recorded: what is loaded or cached comes with them."""
+
+MOST = 64
+"""Forms of a batch that are recorded; further ones take the ordinary way."""
 
 
-def why_not_captured(
-    batch: Batch, *, world: World, shared: bool = False, random: bool = False
-) -> str | None:
-    """A sentence why the step on batches like this one is not captured, or None when it is.
-
-    shared: other runs train on the same device at the same time.
-    random: the network draws dropout masks.
-    """
+def why_not_captured(world: World) -> str | None:
+    """A sentence why the step is not captured, or None when it is."""
     if world.device.type != "cuda":
         return "not captured: no CUDA device"
     if world.size > 1:
         return "not captured: gradients are exchanged between processes"
-    if batch.lengths is not None:
-        return "not captured: sequences differ in length, so batches differ in shape"
-    if shared and random:
-        return "not captured: dropout draws from the generator that the runs on this GPU share"
     return None
+
+
+@dataclass(frozen=True)
+class _Recording:
+    """A graph, the tensors it reads its batch and its states from, and those it leaves."""
+
+    graph: torch.cuda.CUDAGraph
+    pieces: list[Batch]
+    start: Carried
+    end: Carried
+
+    def replay(self, pieces: Sequence[Batch], carried: Carried) -> Carried:
+        for own, given in zip(self.pieces, pieces, strict=True):
+            values = given.tensors()
+            for name, tensor in own.tensors().items():
+                tensor.copy_(values[name])
+        for own_state, given_state in zip(self.start, carried, strict=True):
+            if own_state is not None and given_state is not None:
+                for own_part, part in zip(own_state, given_state, strict=True):
+                    own_part.copy_(part)
+        self.graph.replay()
+        return self.end
 
 
 @final
 class CapturedUpdate:
     """An `Update` that is recorded after a few ordinary calls and replayed from then on.
 
-    The ordinary calls are real updates, so nothing has to be undone. A batch unlike the recorded
-    one, such as the first window of a stream, takes the ordinary way. Dropout masks differ from
-    replay to replay: the generator's seed and offset are read at each of them.
+    The ordinary calls are real updates, so nothing has to be undone. Batches of another form, such
+    as longer sentences or the first window of a stream, have a recording of their own, all in one
+    pool of memory because only one of them runs at a time. Dropout masks differ from replay to
+    replay: the generator's seed and offset are read at each of them.
     """
 
     def __init__(self, update: Update) -> None:
         self.update = update
-        self._seen = 0
-        self._like: tuple | None = None
-        self._graph: torch.cuda.CUDAGraph | None = None
+        self._seen: Counter[tuple] = Counter()
+        self._recordings: dict[tuple, _Recording] = {}
         self._stream: torch.cuda.Stream | None = None
-        self._pieces: list[Batch] = []
-        self._start: Carried = []
-        self._end: Carried = []
+        self._pool: Any = None
 
     def __call__(self, pieces: Sequence[Batch], carried: Carried) -> Carried:
         like = signature(pieces, carried)
-        if self._graph is not None and like == self._like:
-            self._fill(pieces, carried)
-            self._graph.replay()
-            return self._end
-        if self._graph is None:
-            self._seen = self._seen + 1 if like == self._like else 1
-            self._like = like
-            if self._seen > WARM_UP:
-                self._graph = self._captured(pieces, carried)
-                self._graph.replay()
-                return self._end
-        return self._ordinary(pieces, carried)
+        recording = self._recordings.get(like)
+        if recording is None:
+            if like not in self._seen and len(self._seen) == MOST:
+                return self._ordinary(pieces, carried)
+            self._seen[like] += 1
+            if self._seen[like] <= WARM_UP:
+                return self._ordinary(pieces, carried)
+            recording = self._recordings[like] = self._recorded(pieces, carried)
+        return recording.replay(pieces, carried)
 
     def _ordinary(self, pieces: Sequence[Batch], carried: Carried) -> Carried:
         # Capturing needs a stream that is not the default one, and what is cached per stream must
@@ -85,35 +96,27 @@ class CapturedUpdate:
             self._stream = torch.cuda.Stream()
         return self._stream
 
-    def _captured(self, pieces: Sequence[Batch], carried: Carried) -> torch.cuda.CUDAGraph:
-        self._pieces = [_copied(batch) for batch in pieces]
-        self._start = [None if s is None else tuple(p.clone() for p in s) for s in carried]
+    def _recorded(self, pieces: Sequence[Batch], carried: Carried) -> _Recording:
+        own = [replace(b, **{name: t.clone() for name, t in b.tensors().items()}) for b in pieces]
+        start = [None if s is None else tuple(p.clone() for p in s) for s in carried]
         self.update.optimiser.zero_grad(set_to_none=True)
         torch.cuda.synchronize()
+        if self._pool is None:
+            self._pool = torch.cuda.graph_pool_handle()
         graph = torch.cuda.CUDAGraph()
-        stream = self._side_stream()
-        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-            self._end = self.update(self._pieces, self._start)
-        return graph
-
-    def _fill(self, pieces: Sequence[Batch], carried: Carried) -> None:
-        for own, given in zip(self._pieces, pieces, strict=True):
-            for name in _FIELDS:
-                value = getattr(own, name)
-                if value is not None:
-                    value.copy_(getattr(given, name))
-        for own_state, given_state in zip(self._start, carried, strict=True):
-            if own_state is not None and given_state is not None:
-                for own_part, part in zip(own_state, given_state, strict=True):
-                    own_part.copy_(part)
+        with torch.cuda.graph(
+            graph, pool=self._pool, stream=self._side_stream(), capture_error_mode="thread_local"
+        ):
+            end = self.update(own, start)
+        return _Recording(graph, own, start, end)
 
 
 def signature(pieces: Sequence[Batch], carried: Carried) -> tuple:
     """What must agree between two calls for one graph to serve both."""
     return tuple(
         (
-            tuple(_form(getattr(batch, name)) for name in _FIELDS),
-            batch.denominator,
+            tuple((name, *_form(tensor)) for name, tensor in batch.tensors().items()),
+            None if isinstance(batch.denominator, Tensor) else batch.denominator,
             batch.label,
             None if state is None else tuple(_form(part) for part in state),
         )
@@ -121,10 +124,5 @@ def signature(pieces: Sequence[Batch], carried: Carried) -> tuple:
     )
 
 
-def _form(tensor: Tensor | None) -> tuple | None:
-    return None if tensor is None else (tuple(tensor.shape), tensor.dtype)
-
-
-def _copied(batch: Batch) -> Batch:
-    present = {name: getattr(batch, name) for name in _FIELDS}
-    return replace(batch, **{name: t.clone() for name, t in present.items() if t is not None})
+def _form(tensor: Tensor) -> tuple:
+    return tuple(tensor.shape), tensor.dtype

@@ -59,7 +59,6 @@ def train_together(
         checkpoint_every=checkpoint_every,
         checkpoint_seconds=checkpoint_seconds,
         capture=capture,
-        shared=side_by_side,
         tensorboard=tensorboard,
     )
     devices = [place] if place.type == "cuda" else []

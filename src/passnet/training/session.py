@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import final
 
 from passnet.config import Experiment
-from passnet.tasks import draws
 from passnet.tasks.task import Split
 from passnet.training.assembly import Assembly, Options, assemble
 from passnet.training.distributed import World
@@ -135,17 +134,13 @@ class Session:
         parts, training = self.parts, self.parts.training
         progress = training.progress
         pieces = parts.feed.pieces(progress.update)
-        if training.network.random:
-            # Masks depend on the update's number alone: there is no generator to save.
-            self.world.generator.manual_seed(
-                draws.key("masks", self.experiment.seed, progress.update, self.world.rank)
-            )
         set_rate(training.optimiser, self._rate(progress.update))
         carried = [
             state if batch.carries_state else None
             for batch, state in zip(pieces, training.carried, strict=True)
         ]
-        states = parts.step(pieces, carried)
+        with parts.masks.of(progress.update) if parts.masks else contextlib.nullcontext():
+            states = parts.step(pieces, carried)
         training.carried = states if parts.carries else [None] * len(pieces)
         progress.update += 1
         if training.average is not None and progress.update > parts.average_from:
