@@ -27,4 +27,6 @@ def test_the_cpu_and_half_precision_take_one_piece():
     assert piece_count(on_gpu.bfloat16(), outputs=(3, 8, 8)) == 1
     assert piece_count(on_gpu, outputs=(3, 8, 8)) > 8
     assert piece_count(on_gpu, outputs=(3, 6985, 64)) == 1
+    # Three pieces would fill the chip, but two are equal and need no copy of the rows.
+    assert piece_count(torch.empty(3, 4096, 8, device="meta"), outputs=(3, 3298, 51)) == 2
     assert piece_count(torch.empty(1, 100, 8, device="meta"), outputs=(3, 8, 8)) == 1

@@ -19,6 +19,8 @@ STEPWISE_REPEATS = 4
 """Contenders that pay for every step in Python are timed fewer times than the others."""
 IN_A_ROW, STEPS_IN_A_ROW = 5, 100
 """Calls that are timed together on a GPU, as in training, and steps of a stream everywhere."""
+LONG = 10.0
+"""Calls of so many milliseconds are timed one by one."""
 
 
 class Wrong(RuntimeError):
@@ -140,16 +142,18 @@ def _timed(
 ) -> list[Row]:
     times: dict[str, list[float]] = {name: [] for name in works}
     peaks: dict[str, int | None] = {}
+    calls: dict[str, int] = {}
     for name, work in works.items():
         with _of(found, name).precision():
             work()
             peaks[name] = _peak(work, device)
+            calls[name] = _calls(name, pass_, device, _milliseconds(work, device, 1))
     for repeat in range(repeats):
         for name, work in works.items():
             if name in STEPWISE and repeat >= STEPWISE_REPEATS:
                 continue
             with _of(found, name).precision():
-                times[name].append(_milliseconds(work, device, _calls(name, pass_, device)))
+                times[name].append(_milliseconds(work, device, calls[name]))
     return [
         Row(
             case.label.split(" n=")[0],
@@ -203,10 +207,10 @@ def _backend(contender: Contender, case: Case, device: str) -> str | None:
     return next(name for name, reason in explain(x).items() if reason is None)
 
 
-def _calls(name: str, pass_: str, device: str) -> int:
+def _calls(name: str, pass_: str, device: str, rough: float) -> int:
     if pass_ == "one step":
         return STEPS_IN_A_ROW
-    return 1 if device == "cpu" or name in STEPWISE else IN_A_ROW
+    return 1 if device == "cpu" or name in STEPWISE or rough > LONG else IN_A_ROW
 
 
 def _milliseconds(work: Callable[[], object], device: str, calls: int) -> float:

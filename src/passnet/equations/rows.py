@@ -37,10 +37,13 @@ def piece_count(rows: Tensor, *, outputs: tuple[int, int, int]) -> int:
     """Into how many pieces to cut the rows of `[G, N, k]` for products of that shape.
 
     A GPU computes a product tile by tile; with few tiles, only more pieces give it more to do.
-    Half precision is left whole: rounding each piece would cost accuracy.
+    Equal pieces are views of the rows, so up to half of them are given up for equality. Half
+    precision is left whole: rounding each piece would cost accuracy.
     """
     if rows.device.type == "cpu" or rows.dtype not in (torch.float32, torch.float64):
         return 1
     gates, height, width = outputs
     tiles = gates * -(-height // _TILE) * -(-width // _TILE)
-    return max(1, min(rows.shape[1] // _SHORTEST_PIECE, _WANTED_TILES // tiles))
+    most = max(1, min(rows.shape[1] // _SHORTEST_PIECE, _WANTED_TILES // tiles))
+    equal = (pieces for pieces in range(most, most // 2, -1) if rows.shape[1] % pieces == 0)
+    return next(equal, most)

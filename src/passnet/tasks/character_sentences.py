@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Literal, final
 
@@ -94,14 +96,8 @@ class CharacterSentences(Character):
         check_index(index, self.batch_count(split, batch_size=batch_size), split)
         if split != "train":
             return self._pass_batch(split, index, batch_size=batch_size, shard=shard)
-        # Rows are picked on the CPU, which must know the longest of them to shape the batch.
-        rows = self._visits.rows(
-            index,
-            size=len(self._sizes[split]),
-            batch_size=batch_size,
-            seed=seed,
-            device=torch.device("cpu"),
-        )
+        size = len(self._sizes[split])
+        rows = partial(self._visits.rows, index, size=size, batch_size=batch_size, seed=seed)
         return self._gather(split, rows, shard, multiple=STEPS)
 
     def _pass_count(self, split: Split, *, batch_size: int) -> int:
@@ -110,25 +106,25 @@ class CharacterSentences(Character):
     def _pass_batch(
         self, split: Split, index: int, *, batch_size: int, shard: Shard | None
     ) -> Batch:
-        size = len(self._sizes[split])
-        rows = in_order(index, size=size, batch_size=batch_size, device=torch.device("cpu"))
+        rows = partial(in_order, index, size=len(self._sizes[split]), batch_size=batch_size)
         return self._gather(split, rows, shard)
 
     def _gather(
-        self, split: Split, rows: Tensor, shard: Shard | None, *, multiple: int = 1
+        self, split: Split, rows: Callable[..., Tensor], shard: Shard | None, *, multiple: int = 1
     ) -> Batch:
-        sizes = self._sizes[split][rows.numpy()]
-        mine, none, world = share(rows, shard)
-        mine = mine.to(self.device)
+        # The CPU must know the longest row to shape the batch. Both sides draw the rows for
+        # themselves: sending them over would wait for whatever is queued on the device.
+        sizes = self._sizes[split][rows(device=torch.device("cpu")).numpy()]
+        mine, none, world = share(rows(device=self.device), shard)
         lengths = self._store[f"{split}_sizes"][mine]
         steps = -(-int(sizes.max()) // multiple) * multiple
         step = torch.arange(steps, device=self.device).unsqueeze(1)
         inside = step < lengths
         place = self._store[f"{split}_starts"][mine] + step * inside
         text = self._store[split]
-        counted = len(rows) / world
+        counted = len(sizes) / world
         if self.average == "character":
-            counted = torch.tensor(sizes.sum() / world, dtype=torch.float32, device=self.device)
+            counted = torch.full((), sizes.sum() / world, device=self.device)
         mask = inside.to(torch.float32)
         return Batch(
             inputs=text[place].long() * inside,
