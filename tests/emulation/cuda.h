@@ -12,6 +12,7 @@
 #define __shared__ thread_local  // the one word that may stand before a local array and after extern
 #define fmaf __builtin_fmaf
 #define fabsf __builtin_fabsf
+#define copysignf __builtin_copysignf
 
 thread_local float smem[64 * 1024] __align__(128);
 
@@ -60,7 +61,6 @@ inline double tf32(unsigned bits) { return __uint_as_float(bits & 0xffffe000u); 
 
 // From here on, ptx.cuh.
 
-inline float exp2_fast(float x) { return emulation::flush(__builtin_exp2f(x)); }
 inline float reciprocal_fast(float x) { return emulation::flush(1.0f / x); }
 
 inline unsigned short to_bfloat16(float v) {

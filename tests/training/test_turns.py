@@ -34,10 +34,10 @@ def test_a_slow_run_holds_up_no_other():
     assert while_fast.count("slow") <= 3
 
 
-def test_where_none_is_ready_one_is_waited_for():
+def test_where_none_is_ready_all_are_asked_again():
     log = []
-    take_turns([Fake(name, length=5, pace=1000, log=log) for name in "ab"])
-    assert log == ["a"] * 5 + ["b"] * 5
+    take_turns([Fake(name, length=2, pace=p, log=log) for name, p in (("a", 50), ("b", 20))])
+    assert log == ["b", "b", "a", "a"]
 
 
 def test_nothing_to_do():

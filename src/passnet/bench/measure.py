@@ -17,10 +17,9 @@ from passnet.bench.contenders import STEPWISE, Contender, contenders, gradients,
 Listener = Callable[[str], None]
 STEPWISE_REPEATS = 4
 """Contenders that pay for every step in Python are timed fewer times than the others."""
-IN_A_ROW, STEPS_IN_A_ROW = 5, 100
-"""Calls that are timed together on a GPU, as in training, and steps of a stream everywhere."""
-LONG = 10.0
-"""Calls of so many milliseconds are timed one by one."""
+TOGETHER, IN_A_ROW, STEPS_IN_A_ROW = 40.0, 20, 100
+"""On a GPU calls are timed together, as in training: so many milliseconds of them, but at most
+twenty. Steps of a stream are timed by the hundred everywhere."""
 
 
 class Wrong(RuntimeError):
@@ -210,7 +209,9 @@ def _backend(contender: Contender, case: Case, device: str) -> str | None:
 def _calls(name: str, pass_: str, device: str, rough: float) -> int:
     if pass_ == "one step":
         return STEPS_IN_A_ROW
-    return 1 if device == "cpu" or name in STEPWISE or rough > LONG else IN_A_ROW
+    if device == "cpu" or name in STEPWISE:
+        return 1
+    return max(1, min(IN_A_ROW, round(TOGETHER / rough)))
 
 
 def _milliseconds(work: Callable[[], object], device: str, calls: int) -> float:

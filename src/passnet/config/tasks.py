@@ -17,7 +17,8 @@ class CopyTask:
 
     `fixed` is ten symbols and a gap of N; `variable_length` draws 1 to `length` symbols;
     `variable_lag` draws the gap from 1 to N. Training data are `train_size` sequences drawn once,
-    or fresh for every update with None; validation and test sets have `eval_size` each.
+    or fresh for every update with None; validation and test sets have `eval_size` each. With
+    `curriculum` the lag of training grows to `lag` over the first so many updates.
     """
 
     form: Literal["fixed", "variable_length", "variable_lag"] = "fixed"
@@ -27,6 +28,7 @@ class CopyTask:
     eval_size: int = 10_000
     order: Order = "shuffled"
     data_seed: int = 0
+    curriculum: int | None = None
 
     kind: ClassVar[str] = "copy"
     metrics: ClassVar[tuple[str, ...]] = ("cross_entropy_nats", "accuracy", "accuracy_on_symbols")
@@ -35,7 +37,7 @@ class CopyTask:
 
     def __post_init__(self) -> None:
         check_types(self)
-        check_range(self, "lag", "length", "train_size", "eval_size", low=1)
+        check_range(self, "lag", "length", "train_size", "eval_size", "curriculum", low=1)
 
 
 @dataclass(frozen=True)

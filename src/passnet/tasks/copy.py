@@ -27,6 +27,8 @@ from passnet.tasks.task import (
 Form = Literal["fixed", "variable_length", "variable_lag"]
 
 SYMBOLS, BLANK, RUN = 8, 8, 9
+STAGES = 10
+"""Lags of a curriculum before the full one."""
 
 
 @final
@@ -36,6 +38,8 @@ class Copy(Task):
     form: "fixed"; "variable_length" draws the number of symbols from 1 .. length (Danihelka);
         "variable_lag" draws the gap from 1 .. lag (Henaff). Blanks fill what is left.
     train_size: a data set drawn once from `data_seed`, or None for fresh data at every update.
+    curriculum: updates over which the lag of training grows to `lag`, in stages of equal length and
+        ever longer lags, each the same multiple of the one before.
     `valid` and `test` are two sets of `eval_size`, drawn from `data_seed`; the paper used one set.
     `chance` knows which steps ask for a symbol, but not which symbol.
     """
@@ -44,7 +48,6 @@ class Copy(Task):
     input_size = 10
     output_size = 10
     takes_symbols = True
-    rows_stand_alone = True
     readout = "steps"
     metric = selection = Metric("cross_entropy_nats", lower_is_better=True)
 
@@ -58,14 +61,15 @@ class Copy(Task):
         eval_size: int = 10_000,
         order: Order = "shuffled",
         data_seed: int = 0,
+        curriculum: int | None = None,
     ) -> None:
         super().__init__()
         if form not in ("fixed", "variable_length", "variable_lag"):
             raise ValueError(
                 f"form={form!r}: expected 'fixed', 'variable_length' or 'variable_lag'"
             )
-        if min(lag, length, eval_size, train_size or 1) < 1:
-            raise ValueError("lag, length, train_size and eval_size must be at least 1")
+        if min(lag, length, eval_size, train_size or 1, curriculum or 1) < 1:
+            raise ValueError("lag, length, train_size, eval_size and curriculum must be at least 1")
         self.form: Form = form
         self.lag = lag
         self.length = length
@@ -73,6 +77,8 @@ class Copy(Task):
         self.train_size = train_size
         self.eval_size = eval_size
         self.data_seed = data_seed
+        self.curriculum = curriculum
+        self.rows_stand_alone = curriculum is None
         self._visits = Visits(order)
 
     def batch_count(self, split: Split, *, batch_size: int) -> int | None:
@@ -101,20 +107,28 @@ class Copy(Task):
                 index, size=self.train_size, batch_size=batch_size, seed=seed, device=self.device
             )
         mine, mask, world = share(rows, shard)
-        inputs, targets = self._examples(place, mine)
-        denominator = self.steps * len(rows) / world
+        lag = self.lag_at(index) if split == "train" else self.lag
+        inputs, targets = self._examples(place, mine, lag)
+        denominator = len(inputs) * len(rows) / world
         return Batch(inputs, targets, mask=mask, denominator=denominator)
 
-    def _examples(self, place: int, rows: Tensor) -> tuple[Tensor, Tensor]:
+    def lag_at(self, update: int) -> int:
+        """The lag of the training batch of an update."""
+        if self.curriculum is None or update >= self.curriculum:
+            return self.lag
+        stage = update * STAGES // self.curriculum
+        return round(self.lag ** ((stage + 1) / (STAGES + 1)))
+
+    def _examples(self, place: int, rows: Tensor, lag: int) -> tuple[Tensor, Tensor]:
         symbols = draws.integers(draws.key(place, "symbols"), rows, slots=self.length, high=SYMBOLS)
         lengths = torch.full_like(rows, self.length)
-        lags = torch.full_like(rows, self.lag)
+        lags = torch.full_like(rows, lag)
         if self.form == "variable_length":
             drawn = draws.integers(draws.key(place, "length"), rows, slots=1, high=self.length)
             lengths = drawn[0] + 1
         elif self.form == "variable_lag":
-            lags = draws.integers(draws.key(place, "lag"), rows, slots=1, high=self.lag)[0] + 1
-        return arrange(symbols, lengths, lags=lags, steps=self.steps)
+            lags = draws.integers(draws.key(place, "lag"), rows, slots=1, high=lag)[0] + 1
+        return arrange(symbols, lengths, lags=lags, steps=lag + 2 * self.length)
 
     def _nats(self, outputs: Tensor, batch: Batch) -> Tensor:
         return functional.cross_entropy(
@@ -170,6 +184,7 @@ class Copy(Task):
             "eval_size": self.eval_size,
             "order": self._visits.order,
             "data_seed": self.data_seed,
+            "curriculum": self.curriculum,
         }
 
 

@@ -29,6 +29,7 @@ def build_task(task: Task, *, data_dir: str | os.PathLike[str] | None = None) ->
                 eval_size=task.eval_size,
                 order=task.order,
                 data_seed=task.data_seed,
+                curriculum=task.curriculum,
             )
         case AdditionTask():
             return tasks.Addition(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -86,6 +87,8 @@ def train_together(
 
 AHEAD = 4
 """Updates that may wait on a stream: enough to keep it busy, few enough to be waited for."""
+PAUSE = 5e-5
+"""Seconds between looks at full streams."""
 
 
 def take_turns(turns: Sequence[_Turns]) -> None:
@@ -93,9 +96,11 @@ def take_turns(turns: Sequence[_Turns]) -> None:
     going = list(turns)
     while going:
         ready = [turn for turn in going if turn.ready()]
-        # Where every stream has its fill, the first to be asked again is waited for.
-        for turn in ready or going[:1]:
+        for turn in ready:
             turn.next()
+        if not ready:
+            # Every stream has its fill. Waiting for one of them might be waiting for the slowest.
+            time.sleep(PAUSE)
         going = [turn for turn in going if turn.updates is not None]
 
 
@@ -119,8 +124,6 @@ class _Turns:
         """Take one update; False when there is nothing left to do."""
         if self.updates is None:
             return False
-        if len(self._queued) >= AHEAD:
-            self._queued.popleft().synchronize()
         own = contextlib.nullcontext() if self.stream is None else torch.cuda.stream(self.stream)
         try:
             with own:

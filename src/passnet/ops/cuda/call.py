@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 import torch
@@ -73,21 +74,33 @@ def _kind(tensor: Tensor | None, axis: int) -> int:
     return 1 if tensor.shape[axis] == 1 else 2
 
 
+def facts(call: ScanCall, cell: Cell) -> tuple:
+    """The fields of the `Call` that describes a scan."""
+    units, structure, factors = call.shape[-1], call.structure, call.factors
+    dense, hold, hold_cell = structure == "dense", call.hold, call.hold_cell
+    return (
+        cell,
+        units,
+        None if dense else factors[0].shape[-1],
+        call.dtype,
+        structure == "low_rank_plus_diagonal",
+        not dense and factors[1].shape[0] == 1,
+        _kind(call.masks, 0),
+        2 if hold is not None and units == 1 else _kind(hold, -1),
+        2 if hold_cell is not None and units == 1 else _kind(hold_cell, -1),
+        call.inner_bias is not None,
+    )
+
+
+@cache
+def known(*facts) -> Call:
+    """The one `Call` with these fields: what is looked up by it is found without comparing."""
+    return Call(*facts)
+
+
 def describe(call: ScanCall, cell: Cell) -> Call:
     """The compile-time side of a scan."""
-    units, structure, factors = call.shape[-1], call.structure, call.factors
-    return Call(
-        cell=cell,
-        units=units,
-        rank=None if structure == "dense" else factors[0].shape[-1],
-        dtype=call.dtype,
-        diagonal=structure == "low_rank_plus_diagonal",
-        tied=structure != "dense" and factors[1].shape[0] == 1,
-        masks=_kind(call.masks, 0),
-        hold=2 if call.hold is not None and units == 1 else _kind(call.hold, -1),
-        hold_cell=2 if call.hold_cell is not None and units == 1 else _kind(call.hold_cell, -1),
-        inner_bias=call.inner_bias is not None,
-    )
+    return known(*facts(call, cell))
 
 
 def refuses_anywhere(call: Call) -> str | None:

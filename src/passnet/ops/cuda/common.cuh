@@ -23,12 +23,18 @@ __device__ __forceinline__ io_t from_float(float v) {
 }
 #endif
 
-// e^x (or e^2x) as a power of two, with the rounding error of the exponent put back.
+// e^x (or e^2x) as a power of two, with the rounding error of the exponent put back: a polynomial for
+// its fraction, which the chip's own instruction would round to two units in the last place.
 __device__ __forceinline__ float exp_scaled(float x, float high, float low) {
   const float p = x * high;
   const float rest = fmaf(x, high, -p) + x * low;
-  const float e = exp2_fast(p > 126.0f ? 126.0f : p);
-  return fabsf(p) < 126.0f ? fmaf(e, rest * 0.6931471805599453f, e) : e;
+  const float inside = p > 126.0f ? 126.0f : p < -126.0f ? -126.0f : p;
+  const float whole = inside + 12582912.0f;  // 1.5 * 2^23: what is left of it is an integer
+  const float f = inside - (whole - 12582912.0f) + (fabsf(p) < 126.0f ? rest : 0.0f), s = f * f;
+  const float low_half = fmaf(f, 0.6931472f, 1.0f), middle = fmaf(f, 0.05550327f, 0.2402265f);
+  const float high_half = fmaf(s, 0.00015469732f, fmaf(f, 0.0013400433f, 0.009618025f));
+  const float power = fmaf(s, fmaf(s, high_half, middle), low_half);
+  return power * __uint_as_float((__float_as_uint(whole) << 23) + 0x3f800000u);
 }
 // The step of Newton's is for gates near one, whose gradient is their distance from it.
 __device__ __forceinline__ float sigmoid(float x) {
@@ -36,7 +42,8 @@ __device__ __forceinline__ float sigmoid(float x) {
   const float r = reciprocal_fast(d);
   return fmaf(fmaf(-d, r, 1.0f), r, r);
 }
-// The exponential form loses relative precision near zero, where a polynomial takes over.
+// The exponential form loses relative precision near zero, where a polynomial takes over, and below
+// zero, where it would be the difference of two larger numbers.
 __device__ __forceinline__ float tanh_exact(float x) {
   float s = x * x;
   float p = fmaf(s, -0.00554265f, 0.02049851f);
@@ -44,9 +51,9 @@ __device__ __forceinline__ float tanh_exact(float x) {
   p = fmaf(s, p, 0.13330988f);
   p = fmaf(s, p, -0.33333267f);
   float small = fmaf(x * s, p, x);
-  float e = exp_scaled(x, 2.88539004325866f, 3.85192598e-8f);
+  float e = exp_scaled(fabsf(x), 2.88539004325866f, 3.85192598e-8f);
   const float d = 1.0f + e, r = reciprocal_fast(d);
-  float large = fmaf(-2.0f, fmaf(fmaf(-d, r, 1.0f), r, r), 1.0f);
+  float large = copysignf(fmaf(-2.0f, fmaf(fmaf(-d, r, 1.0f), r, r), 1.0f), x);
   return s < 0.36f ? small : large;
 }
 

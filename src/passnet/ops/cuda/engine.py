@@ -17,6 +17,8 @@ from passnet.ops.cuda.call import (
     Call,
     Cell,
     describe,
+    facts,
+    known,
     refuses_anywhere,
     refuses_device,
 )
@@ -70,9 +72,14 @@ class CudaEngine(Engine[Scan]):
     def refuses(self, call: Scan) -> str | None:
         reason = refuses_device(call.device, call.structure)
         if reason is None:
-            room = self._room_of(describe(call, self.cell(call)), self._chip_of(call.device))
-            reason = room if isinstance(room, str) else None
+            reason = self._refuses_kernel(facts(call, self.cell(call)), call.device)
         return reason
+
+    # Layouts are searched in Python that a tracer must not walk through.
+    @torch.compiler.assume_constant_result
+    def _refuses_kernel(self, facts: tuple, device: torch.device) -> str | None:
+        room = self._room_of(known(*facts), self._chip_of(device))
+        return room if isinstance(room, str) else None
 
     def saved_like(self, call: Scan) -> list[Tensor]:
         return _saved(describe(call, self.cell(call)), call)

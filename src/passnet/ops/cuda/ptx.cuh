@@ -1,11 +1,6 @@
 // Every instruction that CUDA C++ has no word for, each in a function of its own. Tests execute the
 // kernels on a CPU with these functions replaced; no other source may hold an asm statement.
 
-__device__ __forceinline__ float exp2_fast(float x) {
-  float r;
-  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
-  return r;
-}
 __device__ __forceinline__ float reciprocal_fast(float x) {
   float r;
   asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
