@@ -9,6 +9,7 @@ import pytest
 import torch
 from tiny_runs import COPY, DIGITS, STREAM, TINY, outcome
 
+from passnet.experiments import registry
 from passnet.training import (
     Interrupted,
     Saved,
@@ -92,6 +93,17 @@ def test_runs_side_by_side_are_those_alone(tmp_path):
         together, alone = losses(tmp_path / str(k)), losses(tmp_path / f"alone-{k}")
         torch.testing.assert_close(together, alone, rtol=1e-4, atol=1e-5)
     assert set(outcome(tmp_path / "0")["result"]) == set(outcome(tmp_path / "1")["result"])
+
+
+def test_fused_and_reference_backends_train_alike(tmp_path):
+    preset = registry.get("copy-500/lrd-gru-128-50")
+    task = replace(preset.task, lag=100, train_size=2000, eval_size=100)
+    experiment = replace(preset, task=task, updates=200, evaluate_every=200)
+    for backend in ("cuda", "reference"):
+        train(experiment, tmp_path / backend, device="cuda", backend=backend)
+    fused, plain = losses(tmp_path / "cuda"), losses(tmp_path / "reference")
+    assert plain[-1] < plain[0]
+    torch.testing.assert_close(fused, plain, rtol=1e-3, atol=1e-5)
 
 
 def test_bf16(tmp_path):
