@@ -62,8 +62,8 @@ DISCREPANCIES = (
         claim="validation accuracy 93.4 % beside test accuracy 91.8 % (low-rank GRU 128/24)",
         where="table 1",
         found=(
-            "93.44 % is the highest accuracy of the log (update 320400); the tested model, with the "
-            "lowest validation cross-entropy (update 163800), has 92.72 %"
+            "93.44 % is the highest accuracy of the log (update 320400); the tested model, with "
+            "the lowest validation cross-entropy (update 163800), has 92.72 %"
         ),
         here="the selected model is scored on both sets",
     ),
