@@ -63,12 +63,19 @@ def test_sources_of_the_weight_gradients_compile(compiler, arch):
         Call("gru_after", 37, 5, torch.float32, diagonal=True, inner_bias=True),
         Call("gru_before", 130, 24, torch.bfloat16, tied=True, masks=1),
         Call("lstm", 600, 64, torch.float16, diagonal=True, tied=True, masks=2),
+        Call("gru_after", 3298, 128, torch.float32, diagonal=True, inner_bias=True),
+        Call("gru_before", 700, 130, torch.bfloat16, diagonal=True, masks=1),
+        Call("lstm", 1740, 300, torch.float32),
     ):
-        options = weights.recurrent_options(call)
+        options = weights.recurrent_options(call, weights.tiles_of(call))
         assert compiler.compile(weights.source(), arch=arch, options=options)
     for symbols, flag in itertools.product((False, True), (False, True)):
-        options = inputs.gradient_options(3, 50, 9, torch.float32, symbols=symbols, bias=flag)
-        assert compiler.compile(weights.source(), arch=arch, options=options)
+        for units, width in ((50, 9), (700, 50)):
+            cut = inputs.gradient_tiles(units, width, symbols=symbols)
+            options = inputs.gradient_options(
+                cut, 3, units, torch.float32, symbols=symbols, bias=flag
+            )
+            assert compiler.compile(weights.source(), arch=arch, options=options)
         options = inputs.drive_options(
             50, 9, torch.float32, symbols=symbols, scale=flag, bias=not flag
         )

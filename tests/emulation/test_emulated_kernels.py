@@ -18,7 +18,7 @@ from emulator import BACKWARDS
 from gpu.input_cases import KINDS, compared, made
 from gpu.scan_cases import Case, cast, kernel, make, scan_of, strided, worst
 
-from passnet.ops.cuda import Call, large, large_plan, small
+from passnet.ops.cuda import Call, inputs, large, large_plan, small, weights
 from passnet.ops.cuda.call import describe
 from passnet.ops.cuda.small_plan import candidates
 
@@ -148,6 +148,36 @@ def test_weight_gradients_of_many_rows(emulator, cell):
     check(Case(cell, 20, 70, 2, 2, masks=1), emulator(processors=12), large)
 
 
+def use_tensor_cores(monkeypatch) -> None:
+    """Has them form the gradients of small matrices too."""
+    for module, name in itertools.product((weights, inputs), ("WIDE_RANK", "WIDE", "MANY_UNITS")):
+        monkeypatch.setattr(module, name, 1, raising=False)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(
+    "shape, variant",
+    [
+        # Units that do not fill tiles, ranks between steps of eight columns, rows between stages
+        ((37, 5, 3, 3), {}),
+        ((140, 50, 3, 3), {"tied": True}),
+        ((20, 130, 5, 4), {"masks": 1}),
+        ((20, 13, 33, 4), {"diagonal": False}),
+        ((37, 24, 4, 3), {"masks": 2}),
+        ((37, 24, 4, 3), {"tied": True, "masks": 1, "diagonal": False}),
+        ((37, 24, 4, 3), {"tied": True, "masks": 2}),
+        ((37, 24, 4, 3), {"masks": 1, "hold": 2, "dtype": BFLOAT16}),
+        ((37, 24, 4, 3), {"masks": 2, "tied": True, "dtype": FLOAT16}),
+        ((37, 24, 4, 3), {"dtype": FLOAT16}),
+    ],
+    ids=str,
+)
+def test_weight_gradients_on_tensor_cores(emulator, monkeypatch, cell, shape, variant):
+    use_tensor_cores(monkeypatch)
+    case = Case(cell, *shape, inner=cell == "gru_after", **variant)
+    check(case, emulator(processors=12), large)
+
+
 class SmallWith:
     """The small scan in a layout that its planner did not choose."""
 
@@ -214,23 +244,33 @@ def test_random_scans(emulator, seed):
     check(case, emulator(**size), room)
 
 
+def check_inputs(shape, kind, bias, dtype, chip) -> None:
+    exact, grad = made(shape, *kind, bias, dtype, device="cpu")
+    expected = compared(exact, grad, dtype, chip)
+    for name, (got, reference, truth) in expected.items():
+        assert_accurate(got, reference=reference, truth=truth, name=name)
+    for chip.order in (BACKWARDS, SHUFFLED):
+        for name, (got, _, _) in compared(exact, grad, dtype, chip).items():
+            assert torch.equal(got, expected[name][0]), name
+
+
 @pytest.mark.parametrize("shape", [(3, 5, 3, 130, 1), (4, 40, 4, 37, 10)], ids=str)
 @pytest.mark.parametrize(
     "kind, bias", list(itertools.product(KINDS, (True, False))), ids=lambda v: str(v)
 )
 def test_inputs(emulator, shape, kind, bias):
-    chip = emulator()
-    exact, grad = made(shape, *kind, bias, torch.float32, device="cpu")
-    expected = compared(exact, grad, torch.float32, chip)
-    for name, (got, reference, truth) in expected.items():
-        assert_accurate(got, reference=reference, truth=truth, name=name)
-    for chip.order in (BACKWARDS, SHUFFLED):
-        for name, (got, _, _) in compared(exact, grad, torch.float32, chip).items():
-            assert torch.equal(got, expected[name][0]), name
+    check_inputs(shape, kind, bias, torch.float32, emulator())
 
 
 @pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16], ids=str)
 def test_inputs_in_sixteen_bits(emulator, dtype):
-    exact, grad = made((3, 5, 3, 40, 7), "features", False, True, dtype, device="cpu")
-    for name, (got, reference, truth) in compared(exact, grad, dtype, emulator()).items():
-        assert_accurate(got, reference=reference, truth=truth, name=name)
+    check_inputs((3, 5, 3, 40, 7), KINDS[0], True, dtype, emulator())
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, BFLOAT16, FLOAT16], ids=str)
+@pytest.mark.parametrize(
+    "shape, bias", [((3, 5, 3, 130, 50), True), ((4, 40, 4, 37, 16), False)], ids=str
+)
+def test_gradients_of_inputs_on_tensor_cores(emulator, monkeypatch, shape, bias, dtype):
+    use_tensor_cores(monkeypatch)
+    check_inputs(shape, KINDS[0], bias, dtype, emulator())

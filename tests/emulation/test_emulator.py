@@ -9,7 +9,7 @@ import torch
 from emulator import BACKWARDS, IN_ORDER, EmulationError, Emulator
 from gpu.input_cases import compared, made
 from gpu.scan_cases import Case, cast, kernel, make
-from test_emulated_kernels import CRAMPED, where
+from test_emulated_kernels import CRAMPED, use_tensor_cores, where
 
 from passnet.ops.cuda import large
 from passnet.ops.cuda.compile import SOURCES, read_source
@@ -137,7 +137,9 @@ def barriers():
         for match in BARRIER.finditer(text):
             if (path.name, match[0]) not in SPARE:
                 line = text[: match.start()].count("\n") + 1
-                yield pytest.param(path.name, match.span(), id=f"{path.name}:{line}")
+                for wide in (False, True) if path.name == "weights.cu" else (False,):
+                    name = f"{path.name}:{line}{' wide' if wide else ''}"
+                    yield pytest.param(path.name, match.span(), wide, id=name)
 
 
 class Worse(Emulator):
@@ -166,9 +168,11 @@ def depends_on_order(chip: Emulator, results) -> bool:
     return False
 
 
-@pytest.mark.parametrize("name, span", list(barriers()))
-def test_every_barrier_of_the_kernels_is_needed(emulator, name, span):
+@pytest.mark.parametrize("name, span, wide", list(barriers()))
+def test_every_barrier_of_the_kernels_is_needed(emulator, monkeypatch, name, span, wide):
     """Without it, some order of threads gives other bits: the check by orders would find it."""
+    if wide:
+        use_tensor_cores(monkeypatch)
 
     def chip(**size) -> Emulator:
         return Worse(emulator().folder, **size).without(name, span)

@@ -8,18 +8,17 @@ from math import ceil
 import torch
 from torch import Tensor
 
-from passnet.equations.rows import row_products
 from passnet.ops.cuda.call import ELEMENTS
 from passnet.ops.cuda.chip import Chip, Launches
 from passnet.ops.cuda.compile import read_source
-from passnet.ops.cuda.weights import MANY_UNITS, chunks_of, kernels, tiles
+from passnet.ops.cuda.weights import MANY_UNITS, Tiles, chunks_of, kernels, tiles
 from passnet.ops.inputs import Inputs
 
 UNITS, ROWS, THREADS = 128, 32, 128
 WIDEST = 64
 """Columns of an input matrix that the kernels hold on chip; beyond, ordinary products serve."""
 WIDE = 16
-"""From here on, for many units, the gradient of features is an ordinary product."""
+"""From here on, for many units, tensor cores form the gradient of features."""
 BLOCKS_EACH = 8
 
 
@@ -80,16 +79,20 @@ def _dense(tensor: Tensor | None) -> Tensor | None:
     return None if tensor is None else tensor.contiguous()
 
 
+def gradient_tiles(units: int, width: int, *, symbols: bool) -> Tiles:
+    """How the gradients of input matrices are cut."""
+    return tiles(units, width, wide=not symbols and width >= WIDE and units >= MANY_UNITS)
+
+
 @cache
 def gradient_options(
-    gates: int, units: int, width: int, dtype: torch.dtype, *, symbols: bool, bias: bool
+    cut: Tiles, gates: int, units: int, dtype: torch.dtype, *, symbols: bool, bias: bool
 ) -> tuple[str, ...]:
     """The macros for the gradients of input matrices."""
     constants = {"IO_TYPE": ELEMENTS[dtype], "CELL": 2 if gates == 4 else 0, "N": units}
     constants |= {"SYMBOLS": int(symbols), "BIAS": int(bias), "D": 0, "DIAG": 0, "TIED": 0}
     constants |= {"MASKS": 0, "HOLD": 0, "HOLD_CELL": 0, "INNER": 0}
-    own = tiles(units, width).options()
-    return (*own, *(f"-D{name}={value}" for name, value in constants.items()))
+    return (*cut.options(), *(f"-D{name}={value}" for name, value in constants.items()))
 
 
 def gradients(inputs: Inputs, grad_drive: Tensor, chip: Chip) -> tuple[Tensor, Tensor | None]:
@@ -98,19 +101,13 @@ def gradients(inputs: Inputs, grad_drive: Tensor, chip: Chip) -> tuple[Tensor, T
     rows, width = steps * batch, inputs.weight.shape[-1]
     x, scale = inputs.x.contiguous(), None if inputs.scale is None else inputs.scale.contiguous()
     symbols, bias = not x.is_floating_point(), inputs.bias is not None
-    if not symbols and width >= WIDE and units >= MANY_UNITS:
-        weight = row_products(grad_drive.flatten(1, 2), x.reshape(1, rows, width))
-        width = 0
-    else:
-        weight = grad_drive.new_empty(gates, units, width)
+    weight = grad_drive.new_empty(gates, units, width)
     sums = grad_drive.new_empty(gates, units) if bias else None
     total = gates * units * (width + bias)
-    if not total:
-        return weight, sums
-    cut = tiles(units, width)
-    chunks, each = chunks_of(cut.each * gates, rows, chip)
+    cut = gradient_tiles(units, width, symbols=symbols)
+    chunks, each = chunks_of(cut, gates, rows, chip)
     parts = torch.empty(chunks * total, dtype=torch.float32, device=grad_drive.device)
-    options = gradient_options(gates, units, width, grad_drive.dtype, symbols=symbols, bias=bias)
+    options = gradient_options(cut, gates, units, grad_drive.dtype, symbols=symbols, bias=bias)
     first, second = kernels(options, chip)
     sources = [None, x, scale] if symbols else [x, None, None]
     first.launch(

@@ -58,13 +58,6 @@ __device__ __forceinline__ float4 collect(const float* base, long long stride, i
   return sum;
 }
 
-// True float32 products on tensor cores: each factor is split into two tf32 halves, and the sums
-// over eight terms are added outside, where they round to nearest.
-__device__ __forceinline__ void split(float v, unsigned& high, unsigned& low) {
-  // Integer rounding to ten bits of fraction: conversions would run at a quarter of the rate.
-  high = (__float_as_uint(v) + 0x1000u) & 0xffffe000u;
-  low = __float_as_uint(v - __uint_as_float(high)) + 0x1000u;
-}
 // acc[16 rows, BB] += W[16 rows, 8] X[8, BB]; f is this lane's fragment of W.
 __device__ __forceinline__ void multiply_step(float (&acc)[COLS][4], const float4& f,
                                               const float* xp) {
@@ -78,12 +71,7 @@ __device__ __forceinline__ void multiply_step(float (&acc)[COLS][4], const float
     unsigned xh[2], xl[2];
     split(xp[n * 8], xh[0], xl[0]);
     split(xp[4 * XS + n * 8], xh[1], xl[1]);
-    float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-    mma(part, low, xh);
-    mma(part, high, xl);
-    mma(part, high, xh);
-#pragma unroll
-    for (int i = 0; i < 4; i++) acc[n][i] += part[i];
+    multiply_halves(acc[n], high, low, xh, xl);
   }
 }
 __device__ __forceinline__ const float* lane_column(const float* x) {

@@ -9,20 +9,18 @@ from math import ceil
 import torch
 from torch import Tensor
 
-from passnet.equations.rows import row_products
 from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.chip import Chip, Launches
 from passnet.ops.cuda.compile import read_source
-from passnet.ops.scan import ScanCall, states_before
+from passnet.ops.scan import ScanCall
 
 UNITS = 128
-ROWS = 16
-WIDEST = 64
-SHORTEST_CHUNK = 64
+ROWS, SHORTEST_CHUNK = 16, 64
+"""A chunk is a multiple of the first, and no shorter than the second."""
 WIDE_RANK, MANY_UNITS = 48, 512
-"""From here on ordinary matrix products are faster than the kernel's."""
-BLOCKS_EACH = 4
-"""Blocks for each multiprocessor: enough to hide the latency of memory."""
+"""From here on tensor cores multiply; below, products are not what takes the time."""
+CHUNK_COST = 64
+"""Writing the results of a tile and adding them up takes about as long as so many rows."""
 
 
 @dataclass(frozen=True)
@@ -32,25 +30,32 @@ class Tiles:
     constants: tuple[tuple[str, int], ...]
     threads: int
     each: int  # tiles of every job
+    resident: int  # blocks that a multiprocessor is to run at once
 
     def options(self) -> tuple[str, ...]:
         return tuple(f"-D{name}={value}" for name, value in self.constants)
 
 
 @cache
-def tiles(units: int, width: int) -> Tiles:
-    """Tiles of 128 units by at most 64 columns, each thread with a small square of results.
+def tiles(units: int, width: int, *, wide: bool) -> Tiles:
+    """Tiles of 128 units by up to 128 columns for tensor cores, or by up to 64 without them.
 
-    Without columns only the sums over rows are left.
+    Without them each thread has a small square of results.
     """
-    across = max(1, ceil(width / WIDEST))
-    columns = max(4, ceil(ceil(width / across) / 4) * 4)
-    wide = 8 if columns % 8 == 0 else 4
-    groups = columns // wide
-    per = next(p for p in (8, 4, 2, 1) if UNITS // p * groups >= 96 or p == 1)
-    threads = 128 if UNITS // per * groups <= 128 else 256
-    constants = {"NT": threads, "RT": ROWS, "KT": columns, "UM": per, "KM": wide, "WIDTH": width}
-    return Tiles(tuple(constants.items()), threads, ceil(units / UNITS) * across)
+    widest, step = (128, 8) if wide else (64, 4)
+    across = ceil(width / widest)
+    columns = ceil(ceil(width / across) / step) * step
+    constants = {"MMA": int(wide), "KT": columns, "WIDTH": width}
+    if wide:
+        threads, resident = 256, 2
+        constants |= {"NT": threads, "RT": 8}
+    else:
+        square = 8 if columns % 8 == 0 else 4
+        groups = columns // square
+        per = next(p for p in (8, 4, 2, 1) if UNITS // p * groups >= 96 or p == 1)
+        threads, resident = 128 if UNITS // per * groups <= 128 else 256, 4
+        constants |= {"NT": threads, "RT": 16, "UM": per, "KM": square}
+    return Tiles(tuple(constants.items()), threads, ceil(units / UNITS) * across, resident)
 
 
 def source() -> str:
@@ -67,23 +72,30 @@ def kernels(options: tuple[str, ...], chip: Chip) -> tuple[Launches, Launches]:
     return parts, sums
 
 
+def tiles_of(call: Call) -> Tiles:
+    """How the gradients of a scan's factors are cut."""
+    assert call.rank is not None
+    wide = call.rank >= WIDE_RANK and call.units >= MANY_UNITS
+    return tiles(call.units, call.rank, wide=wide)
+
+
 @cache
-def recurrent_options(call: Call) -> tuple[str, ...]:
+def recurrent_options(call: Call, cut: Tiles) -> tuple[str, ...]:
     """The macros for the gradients of a scan's factors."""
-    own = (*tiles(call.units, _columns(call)).options(), "-DSYMBOLS=-1", "-DBIAS=0")
+    own = (*cut.options(), "-DSYMBOLS=-1", "-DBIAS=0")
     return (*own, *(f"-D{name}={value}" for name, value in call.constants().items()))
 
 
-def _columns(call: Call) -> int:
-    """How many columns the kernel multiplies: none where ordinary products are faster."""
-    assert call.rank is not None
-    return 0 if call.rank >= WIDE_RANK and call.units >= MANY_UNITS else call.rank
+def chunks_of(cut: Tiles, jobs: int, rows: int, chip: Chip) -> tuple[int, int]:
+    """How many chunks of how many rows keep the chip busy for the shortest time."""
+    blocks, slots = cut.each * jobs, chip.processors * cut.resident
 
+    def cost(count: int) -> float:
+        return ceil(blocks * count / slots) * (rows / count + CHUNK_COST)
 
-def chunks_of(blocks: int, rows: int, chip: Chip) -> tuple[int, int]:
-    """How many chunks of how many rows fill the chip."""
-    wanted = ceil(chip.processors * BLOCKS_EACH / blocks)
-    count = max(1, min(wanted, rows // SHORTEST_CHUNK))
+    most = max(1, rows // SHORTEST_CHUNK)
+    filling = (rounds * slots // blocks for rounds in range(1, 9))
+    count = min((max(1, min(count, most)) for count in filling), key=cost)
     each = ceil(ceil(rows / count) / ROWS) * ROWS
     return ceil(rows / each), each
 
@@ -101,24 +113,15 @@ def recurrent_gradients(
     """[dL, dR, dD where there is one, the inner bias' where there is one]."""
     gates, summaries = saved
     steps, batch, units = states.shape
-    rows, width = steps * batch, _columns(found)
-    cut, jobs = tiles(units, width), found.gates + (found.slots if width else 0)
-    chunks, each = chunks_of(cut.each * jobs, rows, chip)
+    rows, cut, jobs = steps * batch, tiles_of(found), found.gates + found.slots
+    chunks, each = chunks_of(cut, jobs, rows, chip)
     # Dense whatever the strides of the factors: the kernel writes one row after the other.
-    own = [factor.new_empty(factor.shape) for factor in call.factors[2:]]
-    own += [] if call.inner_bias is None else [call.inner_bias.new_empty(units)]
-    if width:
-        matrices = [factor.new_empty(factor.shape) for factor in call.factors[:2]]
-    else:
-        matrices = large_products(
-            found, call, grad_drive, states=states, saved=saved, grad_summaries=grad_summaries
-        )
-    outputs = [*(matrices if width else []), *own]
-    if not outputs:
-        return matrices
-    total = jobs * units * width + sum(result.numel() for result in own)
+    results = [factor.new_empty(factor.shape) for factor in call.factors]
+    results += [] if call.inner_bias is None else [call.inner_bias.new_empty(units)]
+    left, right, *own = results
+    total = jobs * left[0].numel() + sum(result.numel() for result in own)
     parts = torch.empty(chunks * total, dtype=torch.float32, device=states.device)
-    first, second = kernels(recurrent_options(found), chip)
+    first, second = kernels(recurrent_options(found, cut), chip)
     masks = None if call.masks is None else call.masks.contiguous()
     first.launch(
         (cut.each, jobs, chunks),
@@ -128,50 +131,6 @@ def recurrent_gradients(
     )  # fmt: skip
     diagonal = own[0] if found.diagonal else None
     inner = own[-1] if found.inner_bias else None
-    blocks = ceil(sum(result.numel() for result in outputs) / 256)
-    second.launch((blocks, 1, 1), 256, [parts, *matrices, diagonal, inner, chunks])
-    return [*matrices, *own]
-
-
-def large_products(
-    found: Call,
-    call: ScanCall,
-    grad_drive: Tensor,
-    *,
-    states: Tensor,
-    saved: list[Tensor],
-    grad_summaries: Tensor,
-) -> list[Tensor]:
-    """[dL, dR] of a rank that fills the tiles of ordinary matrix products."""
-    reset, summaries = saved[0][0].flatten(0, 1), saved[1]
-    grads = grad_drive.flatten(1, 2)
-    z, dz = (
-        part.flatten(0, 1).transpose(0, 1).to(states.dtype) for part in (summaries, grad_summaries)
-    )
-    if found.cell == "lstm":
-        left = row_products(grads, z)
-    else:
-        # A merged z is the one of both opening gates; the candidate's is the last.
-        behind = grads[2:] * reset if found.cell == "gru_after" else grads[2:]
-        opening = z[:1] if found.merged else z[:2]
-        left = torch.cat((row_products(grads[:2], opening), row_products(behind, z[-1:])))
-    right = _projections(found, call, states, reset, dz)
-    return [left, right.sum(0, keepdim=True) if found.tied and len(right) > 1 else right]
-
-
-def _projections(found: Call, call: ScanCall, states: Tensor, reset: Tensor, dz: Tensor) -> Tensor:
-    """The gradient of what each summary was projected by, `[slots, d, n]`."""
-    batch = states.shape[1]
-    if not found.masks and found.cell != "gru_before":
-        # The states a step began with are those of the step before: no copy of them is needed.
-        later = row_products(dz[:, batch:], states[:-1].flatten(0, 1).unsqueeze(0))
-        return later + row_products(dz[:, :batch], call.initial.unsqueeze(0))
-    before = states_before(call.initial, states, slice(None))
-    results = []
-    for s in range(len(dz)):
-        entered = before if call.masks is None else before * call.masks[s % len(call.masks)]
-        entered = entered.flatten(0, 1)
-        if found.cell == "gru_before" and s == len(dz) - 1:
-            entered = entered * reset
-        results.append(row_products(dz[s : s + 1], entered.unsqueeze(0))[0])
-    return torch.stack(results)
+    blocks = ceil(sum(result.numel() for result in results) / 256)
+    second.launch((blocks, 1, 1), 256, [parts, left, right, diagonal, inner, chunks])
+    return results
