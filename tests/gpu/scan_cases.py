@@ -216,13 +216,15 @@ def rms(values: list[Tensor]) -> float:
 FEW_ROWS, FEW_UNITS = 32, 64
 
 
-def worst(case: Case, seed: int = 0, device: str = "cuda", **where) -> tuple[float, str]:
+def worst(
+    case: Case, seed: int = 0, device: str = "cuda", draws: int = 1, **where
+) -> tuple[float, str]:
     """The largest error over its allowance, over outputs and gradients, and whose it is.
 
     The rule compares two errors; where a case has only a few rows or units, several draws of it
     are pooled, so that neither is a matter of luck.
     """
-    count = max(1, FEW_ROWS // (case.steps * case.batch), FEW_UNITS // case.n)
+    count = max(draws, FEW_ROWS // (case.steps * case.batch), FEW_UNITS // case.n)
     truths, plains, ours = [], [], []
     for draw in range(seed, seed + count):
         data = make(case, draw, device)
