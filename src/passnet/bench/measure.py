@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import statistics
 import time
 from collections.abc import Callable, Iterator
@@ -147,12 +149,13 @@ def _timed(
             work()
             peaks[name] = _peak(work, device)
             calls[name] = _calls(name, pass_, device, _milliseconds(work, device, 1))
-    for repeat in range(repeats):
-        for name, work in works.items():
-            if name in STEPWISE and repeat >= STEPWISE_REPEATS:
-                continue
-            with _of(found, name).precision():
-                times[name].append(_milliseconds(work, device, calls[name]))
+    with _no_collection():
+        for repeat in range(repeats):
+            for name, work in works.items():
+                if name in STEPWISE and repeat >= STEPWISE_REPEATS:
+                    continue
+                with _of(found, name).precision():
+                    times[name].append(_milliseconds(work, device, calls[name]))
     return [
         Row(
             case.label.split(" n=")[0],
@@ -170,6 +173,19 @@ def _timed(
         )
         for name, samples in times.items()
     ]
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Python collects its garbage before, not while somebody is timed."""
+    was = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _steps(case: Case, found: dict[str, Contender], device: str, repeats: int) -> list[Row]:

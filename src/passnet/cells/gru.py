@@ -14,6 +14,7 @@ from passnet.equations.gru import Reset
 from passnet.matrices.initialisation import fill_bias
 from passnet.ops import GruScan
 from passnet.ops.inputs import Source
+from passnet.ops.precision import in_dtype
 
 
 @final
@@ -65,14 +66,14 @@ class GruCell(RecurrentCell):
         masks: Tensor | None,
         holds: tuple[Tensor | None, ...],
     ) -> GruScan:
-        dtype = initial[0].dtype
+        dtype, inner = initial[0].dtype, self.inner_bias
         return GruScan(
             source,
             initial[0],
-            tuple(factor.to(dtype) for factor in self.recurrent.factors()),
+            tuple([in_dtype(factor, dtype) for factor in self.recurrent.factors()]),
             self.recurrent.structure.name,
             self.reset,
             masks=masks,
             hold=holds[0],
-            inner_bias=None if self.inner_bias is None else self.inner_bias.to(dtype),
+            inner_bias=None if inner is None else in_dtype(inner, dtype),
         )

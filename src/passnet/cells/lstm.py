@@ -12,6 +12,7 @@ from passnet.config.chrono import Chrono
 from passnet.equations import LSTM_GATES
 from passnet.ops import LstmScan
 from passnet.ops.inputs import Source
+from passnet.ops.precision import in_dtype
 
 
 @final
@@ -39,7 +40,7 @@ class LstmCell(RecurrentCell):
             source,
             hidden,
             cell,
-            tuple(factor.to(hidden.dtype) for factor in self.recurrent.factors()),
+            tuple([in_dtype(factor, hidden.dtype) for factor in self.recurrent.factors()]),
             self.recurrent.structure.name,
             masks=masks,
             hold=holds[0],

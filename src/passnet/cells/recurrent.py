@@ -16,6 +16,7 @@ from passnet.matrices import GateMatrix, build_matrix
 from passnet.matrices.initialisation import fill_bias, fill_input
 from passnet.matrices.structured import unit_rows
 from passnet.ops.inputs import Inputs, Source
+from passnet.ops.precision import in_dtype
 from passnet.ops.scan import ScanCall
 from passnet.ops.transforms import transformed
 
@@ -94,10 +95,11 @@ class RecurrentCell(nn.Module, ABC):
         Integer inputs are symbols, the same as one-hot vectors; `scale` [T, B] multiplies what a
         symbol contributes (for real inputs, scale the inputs themselves).
         """
-        bias = None if self.bias is None else self.bias.to(dtype)
+        bias = self.bias
+        bias = None if bias is None else in_dtype(bias, dtype)
         # Inside a transform a tensor does not say what it needs.
         needs_gradient = x.is_floating_point() and (x.requires_grad or transformed())
-        return Inputs(x, self.input_matrix().to(dtype), bias, scale, needs_gradient)
+        return Inputs(x, in_dtype(self.input_matrix(), dtype), bias, scale, needs_gradient)
 
     @abstractmethod
     def scan(

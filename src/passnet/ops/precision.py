@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager, nullcontext
 
 import torch
+from torch import Tensor
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -13,6 +14,11 @@ def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
     A carry gate near 1 adds less to the state per step than half precision can resolve.
     """
     return torch.promote_types(dtype, torch.float32)
+
+
+def in_dtype(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """`tensor.to(dtype)`, which takes a microsecond even where there is nothing to do."""
+    return tensor if tensor.dtype is dtype else tensor.to(dtype)
 
 
 def no_autocast(device: torch.device) -> AbstractContextManager:

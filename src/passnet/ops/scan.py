@@ -16,7 +16,7 @@ from torch import Tensor
 
 from passnet.ops.backend import Backend
 from passnet.ops.inputs import Inputs, Source
-from passnet.ops.precision import accumulation_dtype, no_autocast
+from passnet.ops.precision import accumulation_dtype, in_dtype, no_autocast
 from passnet.ops.transforms import (
     loop_over_batch,
     second_order,
@@ -184,7 +184,7 @@ class ScanOp(Generic[Call]):
             by = self.engines[engine]
             grad_drive, *found = by.backward(call, grads, outputs, saved)
             found = _source_gradients(by, call.source, grad_drive) + found
-        return [grad.to(tensor.dtype) for grad, tensor in zip(found, live, strict=True)]
+        return [in_dtype(grad, tensor.dtype) for grad, tensor in zip(found, live, strict=True)]
 
     def _fake_backward(self, grads, live, fixed, kept, layout, engine):
         return [tensor.new_empty(tensor.shape) for tensor in live]
@@ -242,7 +242,7 @@ def _source_gradients(engine: Engine, source: Source, grad_drive: Tensor) -> lis
     """The gradients of a source's live tensors, in their order."""
     if isinstance(source, Tensor):
         return [grad_drive]
-    grad_drive = grad_drive.to(source.weight.dtype)
+    grad_drive = in_dtype(grad_drive, source.weight.dtype)
     features = [source.features_gradient(grad_drive)] if source.needs_gradient else []
     weight, bias = engine.input_gradients(source, grad_drive)
     return [*features, weight, *([] if bias is None else [bias])]
