@@ -100,7 +100,9 @@ def build_optimiser(
                 betas=optimiser.betas,
                 eps=optimiser.epsilon,
                 weight_decay=optimiser.weight_decay,
-                foreach=True,
+                # One launch in a graph; elsewhere the plain sums, the same in every version.
+                foreach=not capturable,
+                fused=capturable,
                 capturable=capturable,
             )
 
