@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -164,6 +165,25 @@ def test_seeds_that_diverged_have_failed(tmp_path):
     assert "diverged at update 70" in row and "1, 1 failed" in row
     assert "unfinished" not in shown.text
     assert "diverged: the gradient of update 70 is not finite" in shown.text
+
+
+def test_trials_stand_together_the_best_first(tmp_path):
+    preset = get("beyond/copy-500")
+    values = {64: 3e-4, 32: 2e-4, 16: None}
+    for size, value in values.items():
+        model = replace(preset.model, carry_bias=float(size))
+        changed = replace(preset, batch_size=7, model=model)
+        write_run(tmp_path / str(size), changed, value=value, start=0.04)
+    write_run(tmp_path / "own", preset, value=1e-5, start=0.04)
+    page = render_page([tmp_path])
+    section = page[page.index('id="others"') : page.index('id="speed"')]
+    assert section.count("<table") == 1
+    assert section.count("batch_size=7") == 1  # what all have in common is said once
+    order = [section.index(f"carry_bias={float(size)}") for size in (32, 64, 16)]
+    assert order == sorted(order)
+    assert "< 0.001" not in section  # another experiment than the paper's
+    specs = json.loads(re.search(r'id="specs">(.*?)</script>', page, re.S)[1])
+    assert sum(name.startswith("run-") for name in specs) == 1
 
 
 def test_it_works_with_no_runs_at_all(tmp_path):

@@ -18,7 +18,10 @@ def add(commands) -> None:
     parser.add_argument("folders", metavar="RUN", nargs="+", help="run folders, or folders of them")
     parser.add_argument("--out", type=Path, metavar="FILE.html", help="write the page here")
     parser.add_argument(
-        "--benchmarks", type=Path, metavar="FOLDER", help="speed results for the page"
+        "--benchmarks",
+        type=Path,
+        metavar="FOLDER",
+        help="speed results for the page (default benchmarks/results, where it is)",
     )
     parser.add_argument("--json", action="store_true", help="the numbers as JSON")
     parser.set_defaults(run=run)
@@ -30,7 +33,9 @@ def run(args: argparse.Namespace) -> int:
 
     folders = [Path(folder) for folder in args.folders]
     if args.out is not None:
-        write_page(folders, args.out, benchmarks=args.benchmarks)
+        usual = Path("benchmarks/results")
+        benchmarks = args.benchmarks or (usual if usual.is_dir() else None)
+        write_page(folders, args.out, benchmarks=benchmarks)
         print(f"wrote {args.out}", file=sys.stderr)
         return 0
     print(text_report(folders, json=args.json))

@@ -13,20 +13,14 @@ from passnet import __version__
 from passnet.experiments import DISCREPANCIES
 from passnet.report import budget, charts, figures, numbers
 from passnet.report.curves import author_source
-from passnet.report.describe import (
-    mean_seconds,
-    no_score,
-    places_text,
-    seeds_text,
-    standing,
-    updates_text,
-)
+from passnet.report.describe import no_score
 from passnet.report.groups import Group, group_runs
-from passnet.report.paper import BEYOND, TABLES, compare, paper_score
+from passnet.report.paper import BEYOND, TABLES, compare
 from passnet.report.published import published
 from passnet.report.read import Folder, Run, find_runs
 from passnet.report.rows import write_table
 from passnet.report.speed import SpeedTable, read_speed
+from passnet.report.trials import trials
 from passnet.report.write import write_whole
 
 
@@ -73,7 +67,7 @@ def render_page(folders: Iterable[Folder], *, benchmarks: Folder | None = None) 
         beyond=write_table(BEYOND, groups),
         figures=shown,
         specs=_safe_json({f.anchor: f.spec for fs in shown.values() for f in fs if f.spec}),
-        others=[_other(group) for group in groups if not _has_row(group)],
+        others=trials(group for group in groups if not _has_row(group)),
         every_run=[_run_line(run, group) for group in groups for run in group.runs],
         repeated=[run.place for group in groups for run in group.repeated],
         speed=speed,
@@ -93,7 +87,9 @@ def _figures(
         "table-2": [budget.characters_budget(groups), *figures.character_figures(groups)],
         "figure-2": figures.figure_two(groups),
         "highway": figures.highway_figures(groups),
-        "beyond": figures.other_figures([g for g in groups if g.name in BEYOND.presets]),
+        "beyond": figures.other_figures(
+            [g for g in groups if g.is_preset and g.name in BEYOND.presets]
+        ),
         "speed": [
             figures.Figure(
                 f"speed-{k}", table.title, table.facts, charts.speed_chart(table.timings)
@@ -123,21 +119,6 @@ def _overview(groups: Sequence[Group]) -> Overview:
 def _has_row(group: Group) -> bool:
     rows = {name for table in (*TABLES, BEYOND) for name in table.presets}
     return group.is_preset and group.name in rows
-
-
-def _other(group: Group) -> dict[str, str]:
-    result = numbers.summary(group.metric, group.summary())
-    return {
-        "label": group.label,
-        "metric": group.metric.replace("_", " "),
-        "ours": result if group.scored else standing(group),
-        "paper": paper_score(group.experiment),
-        "chance": numbers.score(group.metric, group.chance()),
-        "seeds": seeds_text(group),
-        "updates": updates_text(group),
-        "time": numbers.duration(mean_seconds(group)),
-        "place": places_text(group),
-    }
 
 
 def _run_line(run: Run, group: Group) -> dict[str, str]:

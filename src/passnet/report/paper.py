@@ -13,6 +13,7 @@ from passnet.report.groups import Group, better
 
 Word = Literal["better", "matches", "worse", "reached", "partly reached", "not reached"]
 GOOD = ("better", "matches", "reached")
+TEST_DIGITS = 10_000
 # Decimals the paper prints, of percents where the metric is an accuracy.
 _DIGITS = {"table 1": 1, "table 2": 2, "section 3, addition task": 3, "appendix A.1": 2}
 
@@ -115,8 +116,9 @@ BEYOND = Table(
 def compare(group: Group | None) -> Verdict | None:
     """How finished runs compare with the paper's number; None where either is missing.
 
-    Two numbers match when they differ by no more than the spread of the seeds or the rounding of
-    the printed one. Where some seeds failed, a number that matches is reached by the others only.
+    Two numbers match when they differ by no more than the spread of the seeds, the rounding of the
+    printed one or, for accuracies, the standard error of one test on so many digits. Where some
+    seeds failed, a number that matches is reached by the others only.
     """
     paper = None if group is None else group.experiment.paper
     if group is None or paper is None or paper.value is None or not group.finished:
@@ -131,7 +133,11 @@ def compare(group: Group | None) -> Verdict | None:
     gain = found.mean - paper.value
     if better(paper.metric) == "min":
         gain = -gain
-    slack = max(found.spread or 0.0, _rounding(paper.metric, _digits(group.experiment)))
+    slack = max(
+        found.spread or 0.0,
+        _rounding(paper.metric, _digits(group.experiment)),
+        _standard_error(paper.value) if paper.metric == "accuracy" else 0.0,
+    )
     word = "better" if gain > slack else "worse" if gain < -slack else "matches"
     text = _difference(paper.metric, found.mean - paper.value)
     if group.failed:
@@ -176,6 +182,11 @@ def _rounding(metric: str, digits: int | None) -> float:
     if digits is None:
         return 0.0
     return 0.5 * 10.0 ** -(digits + 2 if metric.startswith("accuracy") else digits)
+
+
+def _standard_error(accuracy: float) -> float:
+    """Of an accuracy on the test digits: what drawing others would change."""
+    return (accuracy * (1 - accuracy) / TEST_DIGITS) ** 0.5
 
 
 def _difference(metric: str, gap: float) -> str:

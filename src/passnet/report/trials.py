@@ -1,0 +1,78 @@
+"""Runs that stand beside no row of the paper: what was tried, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from passnet.report import numbers
+from passnet.report.describe import mean_seconds, places_text, standing, updates_text
+from passnet.report.groups import Group, better
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One set of changed settings and its score."""
+
+    changes: str
+    score: str
+    seeds: int
+    updates: str
+    time: str
+    place: str
+
+
+@dataclass(frozen=True)
+class Trials:
+    """All trials of one name, the best first; `shared` are the changes that all have."""
+
+    name: str
+    metric: str
+    shared: str
+    chance: str
+    rows: tuple[Trial, ...]
+
+
+def trials(groups: Iterable[Group]) -> list[Trials]:
+    """The groups by name, in their order."""
+    by_name: dict[str, list[Group]] = {}
+    for group in groups:
+        by_name.setdefault(group.name, []).append(group)
+    return [_of_one_name(members) for members in by_name.values()]
+
+
+def _of_one_name(groups: list[Group]) -> Trials:
+    first = groups[0]
+    everywhere = set(first.changes or ()).intersection(*(group.changes or () for group in groups))
+    shared = [change for change in first.changes or () if change in everywhere]
+    chances = {numbers.score(group.metric, group.chance()) for group in groups}
+    return Trials(
+        name=first.name,
+        metric=first.metric.replace("_", " "),
+        shared=" ".join(shared if len(groups) > 1 else ()),
+        chance=", ".join(sorted(chances)),
+        rows=tuple(
+            _trial(group, without=set(shared) if len(groups) > 1 else set())
+            for group in sorted(groups, key=_rank)
+        ),
+    )
+
+
+def _rank(group: Group) -> float:
+    found = group.summary()
+    if found is None:
+        return float("inf")
+    return found.mean if better(group.metric) == "min" else -found.mean
+
+
+def _trial(group: Group, *, without: set[str]) -> Trial:
+    own = [change for change in group.changes or () if change not in without]
+    score = numbers.summary(group.metric, group.summary())
+    return Trial(
+        changes=" ".join(own) or "nothing else",
+        score=score if group.scored else standing(group),
+        seeds=len(group.finished),
+        updates=updates_text(group),
+        time=numbers.duration(mean_seconds(group)),
+        place=places_text(group),
+    )
