@@ -216,7 +216,7 @@ def test_the_speed_tables(tmp_path):
     (folder / "a.json").write_text(json.dumps({"device": "made-up GPU", "rows": rows}))
     (folder / "b.json").write_text(json.dumps(rows))
     page = render_page([], benchmarks=folder)
-    for part in ("made-up GPU: forward", "1.25 ms", "5.00 ms", "1 MiB", "b: forward"):
+    for part in ("made-up GPU", "1.25 ms", "5.00 ms", "4.0x", "1 MiB", "b: forward"):
         assert part in page
     assert '"speed-0"' in page and '"speed-1"' in page
 

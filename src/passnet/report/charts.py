@@ -117,7 +117,7 @@ def speed_chart(timings: Sequence[Timing]) -> dict[str, Any]:
     alt = altair()
     rows = [
         {
-            "shape": "{}|n {}, d {}, T {}, B {}, {}".format(*timing.shape),
+            "shape": "{}|n {}, d {}, T {}, B {}".format(*timing.shape),
             "s": timing.contender,
             "ms": timing.milliseconds,
         }

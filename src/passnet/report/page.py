@@ -19,7 +19,7 @@ from passnet.report.paper import BEYOND, TABLES, compare
 from passnet.report.published import published
 from passnet.report.read import Folder, Run, find_runs
 from passnet.report.rows import write_table
-from passnet.report.speed import SpeedTable, read_speed
+from passnet.report.speed import SpeedFile, read_speed
 from passnet.report.trials import trials
 from passnet.report.write import write_whole
 
@@ -80,7 +80,7 @@ def render_page(folders: Iterable[Folder], *, benchmarks: Folder | None = None) 
 
 
 def _figures(
-    groups: Sequence[Group], speed: Sequence[SpeedTable]
+    groups: Sequence[Group], speed: Sequence[SpeedFile]
 ) -> dict[str, list[figures.Figure]]:
     return {
         "table-1": [budget.digits_budget(groups)],
@@ -92,9 +92,13 @@ def _figures(
         ),
         "speed": [
             figures.Figure(
-                f"speed-{k}", table.title, table.facts, charts.speed_chart(table.timings)
+                f"speed-{k}",
+                f"{file.title}: {file.tables[0].kind}",
+                file.facts,
+                charts.speed_chart(file.tables[0].timings),
             )
-            for k, table in enumerate(speed)
+            for k, file in enumerate(speed)
+            if file.tables
         ],
     }
 

@@ -1,8 +1,9 @@
-"""Timings that benchmarks left in a folder, one table for each machine and kind of pass."""
+"""Timings that benchmarks left in a folder: for each file one table for each kind of pass."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +13,10 @@ from passnet.report import numbers
 from passnet.report.errors import ReportError
 from passnet.report.read import Folder
 
-_SHAPE = ("shape", "n", "d", "T", "B", "dtype")
+_SHAPE = ("shape", "n", "d", "T", "B")
+OURS = "passnet"
+MAIN = "forward+backward"
+"""The pass that is shown first."""
 
 
 @dataclass(frozen=True)
@@ -27,28 +31,44 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class Timed:
+    """A cell: milliseconds, how many times as long as ours that is, and peak memory."""
+
+    text: str
+    times: str = ""
+    peak: str = ""
+    fastest: bool = False
+
+
+@dataclass(frozen=True)
 class SpeedTable:
-    """Timings of one file and pass: a row for each shape, a column for each contender.
+    """Timings of one pass: a row for each shape, a column for each contender."""
 
-    cells: milliseconds, peak memory where known, and whether it is the fastest of its row.
-    """
-
-    title: str
-    facts: str
+    kind: str
     contenders: tuple[str, ...]
-    rows: tuple[tuple[tuple[str, ...], tuple[tuple[str, str, bool], ...]], ...]
+    rows: tuple[tuple[tuple[str, ...], tuple[Timed, ...]], ...]
     timings: tuple[Timing, ...]
 
 
-def read_speed(folder: Folder) -> list[SpeedTable]:
-    """The tables of every `*.json` in a folder of benchmark results."""
+@dataclass(frozen=True)
+class SpeedFile:
+    """What one run of the benchmark measured, the main pass first."""
+
+    title: str
+    facts: str
+    tables: tuple[SpeedTable, ...]
+
+
+def read_speed(folder: Folder) -> list[SpeedFile]:
+    """Every `*.json` in a folder of benchmark results; those of growing sizes last."""
     root = Path(folder)
     if not root.is_dir():
         raise ReportError(f"there is no folder {root}: give the folder of benchmark results")
-    return [table for path in sorted(root.glob("*.json")) for table in _tables(path)]
+    paths = sorted(root.glob("*.json"), key=lambda path: ("growth" in path.stem, path.stem))
+    return [_file(path) for path in paths]
 
 
-def _tables(path: Path) -> list[SpeedTable]:
+def _file(path: Path) -> SpeedFile:
     try:
         record = json.loads(path.read_bytes())
     except (OSError, ValueError) as error:
@@ -58,11 +78,21 @@ def _tables(path: Path) -> list[SpeedTable]:
     if not isinstance(rows, list):
         raise ReportError(f"{path} is no benchmark result: expected a list of rows")
     timings = [_timing(row, path, number) for number, row in enumerate(rows, start=1)]
-    kinds = dict.fromkeys(timing.kind for timing in timings)
-    return [
-        _table(path.stem, facts, kind, [timing for timing in timings if timing.kind == kind])
-        for kind in kinds
-    ]
+    kinds = sorted(dict.fromkeys(t.kind for t in timings), key=lambda kind: kind != MAIN)
+    machine, versions = (_mapping(facts.get(key)) for key in ("machine", "versions"))
+    title = str(machine.get("device") or facts.get("device") or path.stem)
+    words = [facts.get("date"), machine.get("processor")]
+    words += [f"{name} {versions[name]}" for name in ("torch", "cuda") if versions.get(name)]
+    words += [f"commit {str(facts['commit'])[:10]}" if facts.get("commit") else None]
+    return SpeedFile(
+        title=f"{title}, growing sizes" if "growth" in path.stem else title,
+        facts=", ".join(str(word) for word in words if word),
+        tables=tuple(_table(kind, [t for t in timings if t.kind == kind]) for kind in kinds),
+    )
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
 
 
 def _timing(row: Any, path: Path, number: int) -> Timing:
@@ -73,7 +103,7 @@ def _timing(row: Any, path: Path, number: int) -> Timing:
                 numbers.ABSENT if row.get(key) is None else str(row[key]) for key in _SHAPE
             ),
             kind=str(row["pass"]),
-            contender=str(row["contender"]),
+            contender=_column(str(row["contender"])),
             milliseconds=float(row["milliseconds"]),
             peak_bytes=None if peak is None else float(peak),
         )
@@ -84,25 +114,37 @@ def _timing(row: Any, path: Path, number: int) -> Timing:
         ) from error
 
 
-def _table(stem: str, facts: dict[str, Any], kind: str, timings: Sequence[Timing]) -> SpeedTable:
+def _column(contender: str) -> str:
+    """Layers that differ with the shape share a column: the row says which they are."""
+    contender = re.sub(r"proj_size=\d+", "proj_size=d", contender)
+    return re.sub(r"^nn\.(GRU|LSTM)(Cell)?(?!\()", r"torch.nn\2", contender).replace(
+        "torch.nnCell", "torch.nn's cell"
+    )
+
+
+def _table(kind: str, timings: Sequence[Timing]) -> SpeedTable:
     contenders = tuple(dict.fromkeys(timing.contender for timing in timings))
     by_shape: dict[tuple[str, ...], dict[str, Timing]] = {}
     for timing in timings:
         by_shape.setdefault(timing.shape, {})[timing.contender] = timing
-    rows = []
-    for shape, found in by_shape.items():
-        fastest = min(timing.milliseconds for timing in found.values())
-        rows.append((shape, tuple(_cell(found.get(name), fastest) for name in contenders)))
-    words = [f"{key} {value}" for key, value in facts.items() if isinstance(value, str | int)]
-    device = facts.get("device", stem)
-    return SpeedTable(
-        f"{device}: {kind}", ", ".join(words), contenders, tuple(rows), tuple(timings)
+    rows = tuple(
+        (shape, tuple(_cell(found.get(name), found) for name in contenders))
+        for shape, found in by_shape.items()
     )
+    return SpeedTable(kind, contenders, rows, tuple(timings))
 
 
-def _cell(timing: Timing | None, fastest: float) -> tuple[str, str, bool]:
+def _cell(timing: Timing | None, row: dict[str, Timing]) -> Timed:
     if timing is None:
-        return numbers.ABSENT, "", False
-    peak = "" if timing.peak_bytes is None else numbers.size(timing.peak_bytes)
-    text = f"{numbers.significant(timing.milliseconds)} ms"
-    return text, peak, timing.milliseconds == fastest
+        return Timed(numbers.ABSENT)
+    ours = row.get(OURS)
+    times = ""
+    if ours is not None and timing is not ours:
+        times = f"{numbers.significant(timing.milliseconds / ours.milliseconds, 2)}x"
+    return Timed(
+        text=f"{numbers.significant(timing.milliseconds)} ms",
+        times=times,
+        # A replayed graph allocates nothing: what it took when it was captured is not known here.
+        peak=numbers.size(timing.peak_bytes) if timing.peak_bytes else "",
+        fastest=timing.milliseconds == min(t.milliseconds for t in row.values()),
+    )
