@@ -152,3 +152,18 @@ def test_double_precision_is_refused_with_a_sentence():
     rnn = layer(passnet.GRU, {}, matrix=passnet.LowRank(4)).double()
     with pytest.raises(passnet.BackendRefused, match="float64"):
         rnn(torch.randn(3, 2, 6, device="cuda", dtype=torch.float64))
+
+
+@pytest.mark.parametrize("size", [96, 1200])
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_steps_are_the_sequence(kind, options, size):
+    rnn = layer(kind, options, matrix=passnet.LowRankPlusDiagonal(8), size=size).eval()
+    x = torch.randn(7, 3, 6, device="cuda")
+    with torch.no_grad():
+        whole, last = rnn(x)
+        state = rnn(x[:1])[1]
+        for x_t, expected in zip(x[1:], whole[1:], strict=True):
+            output, state = rnn.step(x_t, state)
+            torch.testing.assert_close(output, expected, rtol=1e-4, atol=1e-6)
+    last, state = (value[0] if isinstance(value, tuple) else value for value in (last, state))
+    torch.testing.assert_close(state, last, rtol=1e-4, atol=1e-6)

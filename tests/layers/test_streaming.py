@@ -9,6 +9,7 @@ from layer_twins import doubled, randomised, signed
 from structures import SIZE, STRUCTURES
 
 import passnet
+from passnet.layers.streaming import _scan_once
 
 M, T, B = 3, 6, 4
 KINDS = {
@@ -186,3 +187,29 @@ def test_what_cannot_be_streamed_says_why():
         with pytest.raises(RuntimeError, match=r"call \.eval\(\) first"):
             layer.step(signed(B, M))
         layer.eval().step(signed(B, M))
+
+
+@each_kind
+@pytest.mark.parametrize("layers", [1, 2])
+def test_the_step_of_a_gpu_is_a_scan_of_one_step(kind, layers):
+    spec = passnet.LowRankPlusDiagonal(3)
+    layer = randomised(KINDS[kind](M, SIZE, layers, matrix=spec))
+    x, (_, state) = signed(B, M), layer(signed(T, B, M))
+    with torch.no_grad():
+        expected = flat(*layer(x.unsqueeze(0), state))
+        output, following = _scan_once(layer, x, layer._split(state))
+    got = flat(output, layer._join(following))
+    assert torch.equal(got.pop("output"), expected.pop("output")[0])
+    assert all(torch.equal(value, expected[name]) for name, value in got.items())
+    before = following[0].clone()
+    output.zero_()
+    assert torch.equal(following[0], before)  # what is done to the output leaves the state alone
+
+
+@each_kind
+def test_what_a_gpu_step_cannot_take_goes_the_long_way(kind):
+    layer = KINDS[kind](M, SIZE)
+    state = layer._split(layer(signed(T, B, M))[1])
+    with torch.no_grad():
+        assert _scan_once(layer, signed(B, M + 1), state) is None
+        assert _scan_once(layer, signed(B, M).double(), state) is None

@@ -25,20 +25,18 @@ def short_step(
 ) -> tuple[Tensor, list[Tensor]] | None:
     """(output [B, n], next state [L, B, n] each), or None where only the long way will do.
 
-    It serves a few sequences of real inputs on the CPU, outside autograd, autocast, hooks and
-    every tracer.
+    It serves real inputs outside autograd, autocast, hooks and every tracer: a few sequences on the
+    CPU, any number on a GPU.
     """
     if (
         torch.is_grad_enabled()
         or type(x) is not Tensor
         or x.dim() != 2
-        or not 0 < x.shape[0] <= FEW
-        or layer.backend not in ("auto", "cpu")
         or layer.dropouts.zoneout
         or layer._forward_hooks
         or layer._forward_pre_hooks
         or nn.modules.module._has_any_global_hook()
-        or torch.is_autocast_enabled("cpu")
+        or torch.is_autocast_enabled(x.device.type)
         or torch.compiler.is_compiling()
         or torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore
         or torch._C._get_tracing_state() is not None
@@ -46,15 +44,46 @@ def short_step(
         or torch._C._len_torch_function_stack()
     ):
         return None
-    cells = layer.cells._modules.values()
-    shape = (len(cells), x.shape[0], layer.hidden_size)
+    shape = (len(layer.cells._modules), x.shape[0], layer.hidden_size)
     for part in state:
         if type(part) is not Tensor or part.shape != shape or part.dtype != x.dtype:
             return None
+    if x.device.type == "cpu":
+        return _prepared_step(layer, x, state)
+    return _scan_once(layer, x, state) if x.device.type == "cuda" else None
+
+
+def _scan_once(
+    layer: RecurrentLayer, x: Tensor, state: Sequence[Tensor]
+) -> tuple[Tensor, list[Tensor]] | None:
+    """The layer's own scans over one step, without what a sequence may need besides."""
+    weight = layer._first.input_weight
+    same = weight.device == x.device == state[0].device and weight.dtype == x.dtype
+    if not same or x.shape[1] != layer.input_size or not len(x):
+        return None
+    following = []
+    for index in range(len(layer.cells)):
+        cell, start = layer._at(index), tuple([part[index] for part in state])
+        source = cell.inputs(x.unsqueeze(0), x.dtype)
+        call = cell.scan(source, start, masks=None, holds=(None,) * len(start))
+        following.append(layer._scan(call))
+        x = following[-1][0][0]
+    if len(following) == 1:
+        # The only state is the output too: a copy keeps what is done to one from the other.
+        return x.clone(), list(following[0])
+    return x, [torch.cat(part) for part in zip(*following, strict=True)]
+
+
+def _prepared_step(
+    layer: RecurrentLayer, x: Tensor, state: Sequence[Tensor]
+) -> tuple[Tensor, list[Tensor]] | None:
+    if layer.backend not in ("auto", "cpu") or not 0 < x.shape[0] <= FEW:
+        return None
+    cells = layer.cells._modules.values()
     following = []
     for index, cell in enumerate(cells):
         run = _step_of(cell)
-        if run is None or x.shape[1] != run.width or x.dtype != run.dtype or x.device.type != "cpu":
+        if run is None or x.shape[1] != run.width or x.dtype != run.dtype:
             return None
         if len(cells) == 1:
             # Its state is all there is: nothing to take apart and to stack again.
