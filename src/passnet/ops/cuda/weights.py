@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from math import ceil
 
 import torch
@@ -88,8 +88,11 @@ def recurrent_options(call: Call, cut: Tiles) -> tuple[str, ...]:
 
 def chunks_of(cut: Tiles, jobs: int, rows: int, chip: Chip) -> tuple[int, int]:
     """How many chunks of how many rows keep the chip busy for the shortest time."""
-    blocks, slots = cut.each * jobs, chip.processors * cut.resident
+    return _chunks(cut.each * jobs, chip.processors * cut.resident, rows)
 
+
+@lru_cache(4096)
+def _chunks(blocks: int, slots: int, rows: int) -> tuple[int, int]:
     def cost(count: int) -> float:
         return ceil(blocks * count / slots) * (rows / count + CHUNK_COST)
 
