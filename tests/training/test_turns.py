@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-from passnet.training.seeds import take_turns
+from dataclasses import replace
+
+import torch
+from tiny_runs import COPY, DIGITS, outcome
+
+from passnet.training import train
+from passnet.training.assembly import Options, assemble
+from passnet.training.distributed import World
+from passnet.training.events import silent
+from passnet.training.run import RunFolder
+from passnet.training.scoring import scoring
+from passnet.training.seeds import _Turns, take_turns
+from passnet.training.session import Session
+from passnet.training.signals import Requests
 
 
 class Fake:
@@ -42,3 +55,41 @@ def test_where_none_is_ready_all_are_asked_again():
 
 def test_nothing_to_do():
     take_turns([])
+
+
+def test_interleaved_runs_are_those_alone(tmp_path):
+    """Updates of one run between the batches of another's evaluation change neither."""
+    experiments = [COPY, DIGITS, replace(COPY, seed=1)]
+    world = World(torch.device("cpu"))
+    with Requests() as requests:
+        turns = [
+            _Turns(
+                Session(
+                    experiment,
+                    RunFolder(tmp_path / f"together-{k}"),
+                    options=Options(),
+                    world=world,
+                    listener=silent,
+                    requests=requests,
+                ),
+                own_stream=False,
+            )
+            for k, experiment in enumerate(experiments)
+        ]
+        take_turns(turns)
+    for k, experiment in enumerate(experiments):
+        train(experiment, tmp_path / f"alone-{k}", device="cpu")
+        together, alone = (outcome(tmp_path / f"{way}-{k}") for way in ("together", "alone"))
+        assert together == alone
+
+
+def test_gradients_are_on_while_an_evaluation_pauses():
+    parts = assemble(COPY, options=Options(), world=World(torch.device("cpu")))
+    network = parts.training.network
+    going = scoring(network, parts.task, split="valid", batch_size=7, world=parts.world)
+    next(going)
+    assert torch.is_grad_enabled()
+    next(going)
+    assert torch.is_grad_enabled() and not network.training
+    going.close()
+    assert network.training

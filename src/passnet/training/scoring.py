@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 
 import torch
 from torch import Tensor, nn
@@ -29,7 +29,7 @@ def scoring_batch_size(experiment: Experiment, task: Task) -> int:
 
 
 @torch.no_grad()
-def score(
+def scoring(
     network: Network,
     task: Task,
     *,
@@ -37,9 +37,8 @@ def score(
     batch_size: int,
     world: World,
     precision: str = "float32",
-    poll: Callable[[], None] = lambda: None,
-) -> dict[str, float]:
-    """One pass over `split` without dropout; `poll` is called between batches and may raise."""
+) -> Generator[None, None, dict[str, float]]:
+    """One pass over `split` without dropout, pausing before each batch; returns its scores."""
     count = task.batch_count(split, batch_size=batch_size)
     assert count is not None
     totals = Totals()
@@ -48,7 +47,7 @@ def score(
     network.eval()
     try:
         for index in range(count):
-            poll()
+            yield
             batch = task.batch(split, index, batch_size=batch_size, shard=world.shard)
             with autocast(precision, world.device):
                 start = state if batch.carries_state else None
@@ -57,6 +56,16 @@ def score(
     finally:
         network.train(was_training)
     return task.finish(totals.reduce(world.sum))
+
+
+def score(network: Network, task: Task, **words) -> dict[str, float]:
+    """The scores of `scoring`, in one go."""
+    going = scoring(network, task, **words)
+    while True:
+        try:
+            next(going)
+        except StopIteration as end:
+            return end.value
 
 
 @contextlib.contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from typing import final
 
 from passnet.config import Experiment
@@ -21,7 +21,7 @@ from passnet.training.recorder import Recorder
 from passnet.training.result import DIVERGED, Result
 from passnet.training.run import RunFolder
 from passnet.training.schedules import rate_factor
-from passnet.training.scoring import put_, score, tensors_of, using
+from passnet.training.scoring import put_, scoring, tensors_of, using
 from passnet.training.signals import Requests
 
 
@@ -59,7 +59,7 @@ class Session:
         )
 
     def updates(self) -> Iterator[None]:
-        """The whole run, pausing after each update."""
+        """The whole run, pausing after each update and before each batch of an evaluation."""
         with self.folder.guarded() if self.world.first else contextlib.nullcontext():
             result = self._complete_already()
             if result is not None and result.diverged:
@@ -68,7 +68,7 @@ class Session:
                 try:
                     self._begin()
                     yield from self._loop()
-                    result = self._finish()
+                    result = yield from self._finish()
                 except Diverged as error:
                     self._give_up(error)
                     raise
@@ -81,7 +81,7 @@ class Session:
         while True:
             if self._evaluation_due():
                 with self.recorder.paused():
-                    self._evaluate()
+                    yield from self._evaluate()
             if self.parts.training.progress.stopped is not None:
                 break
             self._update()
@@ -193,13 +193,13 @@ class Session:
         last = progress.update == self.parts.total
         return last or progress.update % self.parts.evaluate_every == 0
 
-    def _evaluate(self) -> None:
+    def _evaluate(self) -> Iterator[None]:
         self._check_gradients()
         training, progress = self.parts.training, self.parts.training.progress
         averaged = {} if training.average is None else training.average.tensors
         try:
             with using(training.network, averaged):
-                scores = self._score("valid")
+                scores = yield from self._score("valid")
                 verdict = judge(progress, scores, experiment=self.experiment)
                 if verdict.better:
                     own = tensors_of(training.network)
@@ -218,21 +218,26 @@ class Session:
             self.parts, scores, split="valid", update=progress.update, better=verdict.better
         )
 
-    def _score(self, split: Split) -> dict[str, float]:
-        return score(
+    def _score(self, split: Split) -> Generator[None, None, dict[str, float]]:
+        going = scoring(
             self.parts.training.network,
             self.parts.task,
             split=split,
             batch_size=self.parts.scoring_batch,
             world=self.world,
             precision=self.experiment.precision,
-            poll=self._poll,
         )
-
-    def _poll(self) -> None:
-        # Processes agree on leaving between updates only: within a pass one would wait for others.
-        if self.requests.signal is not None and self.world.size == 1:
-            raise _Asked
+        while True:
+            # Processes agree on leaving between updates only: within a pass one would wait for
+            # others.
+            if self.requests.signal is not None and self.world.size == 1:
+                going.close()
+                raise _Asked
+            try:
+                next(going)
+            except StopIteration as end:
+                return end.value
+            yield
 
     def _save(self) -> None:
         self._check_gradients()
@@ -250,7 +255,7 @@ class Session:
             "command to go on"
         )
 
-    def _finish(self) -> Result:
+    def _finish(self) -> Generator[None, None, Result]:
         training, experiment = self.parts.training, self.experiment
         progress = training.progress
         best = keeps_best(experiment.selection, progress)
@@ -258,7 +263,7 @@ class Session:
         put_(training.network, training.best if best else averaged)
         selected = (progress.best_update if best else None) or progress.update
         try:
-            test = self._score("test")
+            test = yield from self._score("test")
         except _Asked:
             raise self._interrupted() from None
         self.recorder.write_scores(self.parts, test, split="test", update=selected)
