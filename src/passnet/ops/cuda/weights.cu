@@ -77,6 +77,13 @@ __device__ __forceinline__ void copy(float* to, const T* from, bool inside) {
   else piece<T, 1>(to).of[0] = inside ? *from : T{};
 }
 
+constexpr int NEVER = 1 << 30;
+constexpr bool SHORT = sizeof(io_t) == 2;
+constexpr bool WIDENED = SYMBOLS == 1 || (SYMBOLS == 0 && SHORT);  // columns, once they are staged
+template <bool VALUE>
+struct Is {
+  static constexpr bool value = VALUE;
+};
 constexpr long long MATRIX = (long long)N * WIDTH;
 constexpr bool SUMS = RECURRENT ? (INNER != 0) : (BIAS != 0);
 // One chunk's results: left or input matrices, right matrices, diagonals, sums of the gradient.
@@ -92,16 +99,16 @@ __device__ __forceinline__ int slot_of(int g) {
 // The results of one thread. multiply adds the products of the staged rows; write hands every result
 // out with its place in the tile.
 #if MMA
-// A warp has 32 units and every other eight columns, as four by two warps cover the tile.
+// A warp has 32 units, and all columns or, of eight warps, every other eight.
 struct Results {
-  static_assert(NT == 256 && RT % 8 == 0, "eight warps, rows in steps of eight");
-  static constexpr int WIDE = (KT / 8 + 1) / 2;
-  const int lane = threadIdx.x % 32, unit = threadIdx.x / 32 % 4 * 32, odd = threadIdx.x / 128;
+  static_assert(NT % 128 == 0 && RT % 8 == 0, "four warps for the units, rows in steps of eight");
+  static constexpr int ACROSS = NT / 128, WIDE = (KT / 8 + ACROSS - 1) / ACROSS;
+  const int lane = threadIdx.x % 32, unit = threadIdx.x / 32 % 4 * 32, across = threadIdx.x / 128;
   float acc[2][WIDE][4] = {};
 
-  // The last eight columns of the odd warps may be beyond the tile.
+  // The last eight columns of some warps may be beyond the tile.
   __device__ __forceinline__ bool beyond(int n) const {
-    return KT % 16 != 0 && n == WIDE - 1 && odd;
+    return KT / 8 % ACROSS != 0 && n == WIDE - 1 && across;
   }
   __device__ __forceinline__ void multiply(const float (&as)[RT][US], const float (&zs)[RT][KS]) {
 #pragma unroll
@@ -119,7 +126,7 @@ struct Results {
         unsigned z_high[2], z_low[2];
 #pragma unroll
         for (int i = 0; i < 2; i++)
-          split(zs[r + lane % 4 + i * 4][(n * 2 + odd) * 8 + lane / 4], z_high[i], z_low[i]);
+          split(zs[r + lane % 4 + i * 4][(n * ACROSS + across) * 8 + lane / 4], z_high[i], z_low[i]);
 #pragma unroll
         for (int m = 0; m < 2; m++)
           multiply_halves(acc[m][n], high[m], low[m], z_high, z_low);
@@ -135,7 +142,7 @@ struct Results {
         if (beyond(n)) break;
 #pragma unroll
         for (int i = 0; i < 4; i++)
-          out(unit + m * 16 + lane / 4 + i / 2 * 8, (n * 2 + odd) * 8 + lane % 4 * 2 + i % 2,
+          out(unit + m * 16 + lane / 4 + i / 2 * 8, (n * ACROSS + across) * 8 + lane % 4 * 2 + i % 2,
               acc[m][n][i]);
       }
   }
@@ -183,8 +190,8 @@ struct Results {
 };
 #endif
 
-// Two blocks with tensor cores hide each other's barriers: 128 registers for each of their threads.
-extern "C" __global__ void __launch_bounds__(NT, MMA ? 2 : 0)
+// Several blocks hide each other's barriers: 128 registers for each of their threads.
+extern "C" __global__ void __launch_bounds__(NT, MMA ? 512 / NT : 0)
 weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
              const io_t* __restrict__ h0, const io_t* __restrict__ reset,
              const io_t* __restrict__ masks, const float* __restrict__ z,
@@ -208,44 +215,48 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   // What enters a matrix is the state its step began with, under its mask and perhaps its reset gate.
   const bool entering = !left || (RECURRENT && DIAG && sums);
   const bool gating = gated && (CELL == 0 ? left : entering);
-  const io_t* plane = grads + (long long)(left ? g : 0) * count * N;
   const io_t* before = states - (long long)B * N;
+  const io_t* operand = left ? grads + (long long)g * count * N : before;
+  const int initial = left ? 0 : B;  // rows of the operand that are in h0
   const float* summary = (left ? z : dz) + (left ? slot_of(g) : job - G) * WIDTH;
   const column_t* columns = reinterpret_cast<const column_t*>(
       RECURRENT ? (const void*)(summary + k) : SYMBOLS ? (const void*)symbols : inputs + k);
-  columns += (long long)(first + krow_in) * COLUMN_STEP;
   float diagonal[VEC] = {}, sum[VEC] = {};
 
   const int stages = (last - first + RT - 1) / RT;
-  long long at = (long long)(first + row_in) * N + unit;  // of the stage to be copied next
+  // The thread's first row of the stage to be copied next, or one that never comes.
+  int row = unit < N ? first + row_in : NEVER;
+  int krow = column < KT && k < WIDTH ? first + krow_in : NEVER;
+  long long at = (long long)(first + row_in) * N + unit;
+  columns += (long long)(first + krow_in) * COLUMN_STEP;
+
   // Begins to copy a stage, in a group that is empty behind the last one. Rows beyond the end are zero.
-  auto fetch = [&](int index) {
+  auto fetch = [&](int index, auto plain) {
     if (index < stages) {
       Stage& stage = ring[index % STAGES];
 #pragma unroll
       for (int i = 0; i < PER; i++) {
-        const int r = row_in + i * ROW_STEP, row = first + index * RT + r;
-        if (RT % ROW_STEP && r >= RT) break;
-        const bool inside = row < last && unit < N;
-        const io_t* state = row < B ? h0 : before;
-        const long long here = at + i * ROW_STEP * N;
-        copy<VEC>(&stage.a[0][r][own], (left ? plane : state) + here, inside);
-        if (RECURRENT && DIAG && sums) copy<VEC>(&stage.a[STATE][r][own], state + here, inside);
-        if (gating) copy<VEC>(&stage.a[GATE][r][own], reset + here, inside);
+        const int r = i * ROW_STEP;
+        if (RT % ROW_STEP && row_in + r >= RT) break;
+        const bool inside = row + r < last;
+        float* to = &stage.a[0][row_in + r][own];
+        copy<VEC>(to, (row + r < initial ? h0 : operand) + at + r * N, inside);
+        if (plain.value) continue;
+        if (RECURRENT && DIAG && sums)
+          copy<VEC>(to + STATE * RT * US, (row + r < B ? h0 : before) + at + r * N, inside);
+        if (gating) copy<VEC>(to + GATE * RT * US, reset + at + r * N, inside);
         if (MASKS && entering) {
-          const int sequence = (MASKS == 2 ? g * B : 0) + (unsigned)row % B;
-          copy<VEC>(&stage.a[MASK][r][own], masks + (long long)sequence * N + unit, inside);
+          const int sequence = (MASKS == 2 ? g * B : 0) + (unsigned)(row + r) % B;
+          copy<VEC>(to + MASK * RT * US, masks + (long long)sequence * N + unit, inside);
         }
       }
 #pragma unroll
       for (int i = 0; i < KPER; i++) {
-        const int r = krow_in + i * KROW_STEP;
-        if ((RT % KROW_STEP && r >= RT) || column >= KT) break;
-        copy<KVEC>(&stage.z[r][column], columns + i * KROW_STEP * COLUMN_STEP,
-                   first + index * RT + r < last && k < WIDTH);
+        const int r = i * KROW_STEP;
+        if ((RT % KROW_STEP && krow_in + r >= RT) || column >= KT) break;
+        copy<KVEC>(&stage.z[krow_in + r][column], columns + r * COLUMN_STEP, krow + r < last);
       }
-      at += RT * N;
-      columns += RT * COLUMN_STEP;
+      row += RT, krow += RT, at += RT * N, columns += RT * COLUMN_STEP;
     }
     end_group();
   };
@@ -258,14 +269,12 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
     else return staged;
   };
   // Makes operands of what the thread itself has copied: nobody else needs to have come so far.
-  constexpr bool SHORT = sizeof(io_t) == 2;
-  const bool unfinished = SHORT || gating || sums || (MASKS && entering);
-  auto finish = [&](int index) {
+  auto finish = [&](int index, auto plain) {
     Stage& stage = ring[index % STAGES];
 #pragma unroll
     for (int i = 0; i < PER; i++) {
       const int r = row_in + i * ROW_STEP;
-      if (!unfinished || (RT % ROW_STEP && r >= RT)) break;
+      if (plain.value || (RT % ROW_STEP && r >= RT)) break;
       auto staged = [&](int which) { return piece<io_t, VEC>(&stage.a[which][r][own]); };
       Piece<io_t, VEC> operand = staged(0), state = operand, gate, mask;
       if (RECURRENT && DIAG && sums) state = staged(STATE);
@@ -290,7 +299,7 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
 #pragma unroll
     for (int i = 0; i < KPER; i++) {
       const int r = krow_in + i * KROW_STEP;
-      if (RECURRENT || (!SYMBOLS && !SHORT) || (RT % KROW_STEP && r >= RT) || column >= KT) break;
+      if (!WIDENED || (RT % KROW_STEP && r >= RT) || column >= KT) break;
       const Piece<column_t, KVEC> staged = piece<column_t, KVEC>(&stage.z[r][column]);
       Piece<float, KVEC> result;
 #pragma unroll
@@ -300,16 +309,21 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   };
 
   Results results;
+  auto run = [&](auto plain) {
 #pragma unroll
-  for (int index = 0; index < STAGES - 1; index++) fetch(index);
-  for (int index = 0; index < stages; index++) {
-    wait_for_groups<STAGES - 2>();
-    finish(index);
-    __syncthreads();
-    // All have multiplied the stage before, so its place is free.
-    fetch(index + STAGES - 1);
-    results.multiply(ring[index % STAGES].a[0], ring[index % STAGES].z);
-  }
+    for (int index = 0; index < STAGES - 1; index++) fetch(index, plain);
+    for (int index = 0; index < stages; index++) {
+      wait_for_groups<STAGES - 2>();
+      finish(index, plain);
+      __syncthreads();
+      // All have multiplied the stage before, so its place is free.
+      fetch(index + STAGES - 1, plain);
+      results.multiply(ring[index % STAGES].a[0], ring[index % STAGES].z);
+    }
+  };
+  // Most jobs have one plane and take it as it is: theirs is a loop of its own, a quarter shorter.
+  if (SHORT || gating || sums || (MASKS && entering)) run(Is<false>{});
+  else run(Is<true>{});
 
   float* out = parts + blockIdx.z * TOTAL;
   results.write([&](int u, int k, float value) {

@@ -17,7 +17,7 @@ from passnet.ops.scan import ScanCall
 UNITS = 128
 ROWS, SHORTEST_CHUNK = 8, 64
 """Rows of a stage, of which a chunk has a whole number, and the fewest rows of a chunk."""
-WIDE_RANK, MANY_UNITS = 48, 512
+WIDE_RANK, MANY_UNITS = 16, 128
 """From here on tensor cores multiply; below, products are not what takes the time."""
 CHUNK_COST = 64
 """Writing the results of a tile and adding them up takes about as long as so many rows."""
@@ -52,7 +52,7 @@ def tiles(units: int, width: int, *, wide: bool, planes: int = 1) -> Tiles:
     columns = ceil(ceil(width / across) / step) * step
     constants = {"MMA": int(wide), "KT": columns, "WIDTH": width, "RT": ROWS, "PLANES": planes}
     if wide:
-        threads, resident = 256, 2
+        threads, resident = (128, 4) if columns <= 32 else (256, 2)
         # Row strides of 8 or 24 modulo 32 keep the fragments of tensor cores free of conflicts.
         strides = UNITS + 8, columns + 8 if columns % 16 == 0 else columns
     else:
