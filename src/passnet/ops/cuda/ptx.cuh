@@ -44,7 +44,8 @@ template <int BYTES>
 __device__ __forceinline__ void copy_async(void* to, const void* from, bool inside) {
   const unsigned at = (unsigned)__cvta_generic_to_shared(to), size = inside ? BYTES : 0;
   if constexpr (BYTES == 16)
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(at), "l"(from), "r"(size) : "memory");
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 ::"r"(at), "l"(from), "r"(size) : "memory");
   else
     asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
                  ::"r"(at), "l"(from), "n"(BYTES), "r"(size) : "memory");

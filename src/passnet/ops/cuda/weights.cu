@@ -77,13 +77,14 @@ __device__ __forceinline__ void copy(float* to, const T* from, bool inside) {
   else piece<T, 1>(to).of[0] = inside ? *from : T{};
 }
 
-constexpr int NEVER = 1 << 30;
 constexpr bool SHORT = sizeof(io_t) == 2;
 constexpr bool WIDENED = SYMBOLS == 1 || (SYMBOLS == 0 && SHORT);  // columns, once they are staged
+constexpr int NEVER = 1 << 30;  // a row beyond all ends
 template <bool VALUE>
 struct Is {
   static constexpr bool value = VALUE;
 };
+
 constexpr long long MATRIX = (long long)N * WIDTH;
 constexpr bool SUMS = RECURRENT ? (INNER != 0) : (BIAS != 0);
 // One chunk's results: left or input matrices, right matrices, diagonals, sums of the gradient.
@@ -224,7 +225,7 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   float diagonal[VEC] = {}, sum[VEC] = {};
 
   const int stages = (last - first + RT - 1) / RT;
-  // The thread's first row of the stage to be copied next, or one that never comes.
+  // The thread's first row of the stage to be copied next, unless it is outside of the matrix.
   int row = unit < N ? first + row_in : NEVER;
   int krow = column < KT && k < WIDTH ? first + krow_in : NEVER;
   long long at = (long long)(first + row_in) * N + unit;
@@ -321,7 +322,7 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
       results.multiply(ring[index % STAGES].a[0], ring[index % STAGES].z);
     }
   };
-  // Most jobs have one plane and take it as it is: theirs is a loop of its own, a quarter shorter.
+  // Jobs that take one plane as it is have a loop of their own, a quarter shorter.
   if (SHORT || gating || sums || (MASKS && entering)) run(Is<false>{});
   else run(Is<true>{});
 

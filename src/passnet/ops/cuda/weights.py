@@ -22,7 +22,7 @@ WIDE_RANK, MANY_UNITS = 16, 128
 CHUNK_COST = 64
 """Writing the results of a tile and adding them up takes about as long as so many rows."""
 SHARED_EACH, RESERVED = 228 * 1024, 1024
-"""Shared memory of a multiprocessor (H100, H200), and what every block takes of it beside its own."""
+"""Shared memory of a multiprocessor (H100, H200), and what a block takes of it beside its own."""
 FEWEST_STAGES, MOST_STAGES = 3, 4
 
 
