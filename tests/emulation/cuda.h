@@ -88,6 +88,17 @@ inline Element load_here(const Element* p) {
 inline void prefetch_l2(const void* p) { (void)*static_cast<const volatile char*>(p); }
 inline void conceal(float4&) {}
 
+template <int BYTES>
+inline void copy_async(void* to, const void* from, bool inside) {
+  emulation::copy_later(to, from, BYTES, inside);
+}
+inline void end_group() { emulation::end_copies(); }
+template <int LAST>
+inline void wait_for_groups() {
+  emulation::wait_for_copies(LAST);
+  emulation::memory_changed();
+}
+
 inline float4* packet_at(const float* p) {
   if (reinterpret_cast<unsigned long long>(p) % 16) emulation::fail("a packet is not aligned");
   return reinterpret_cast<float4*>(const_cast<float*>(p));

@@ -25,8 +25,15 @@ enum State { ready, at_barrier, in_warp, done };
 const char* const words[] = {"wait for a packet", "wait at __syncthreads of line",
                              "wait for their warp at line", "have ended"};
 
+struct Copy {
+  void* to;
+  const void* from;
+  unsigned bytes, group;
+};
 struct Thread {
   jmp_buf here;
+  std::vector<Copy> copies;  // under way
+  unsigned groups = 0;       // ended
   bool started = false;
   State state = ready;
   int line = 0;
@@ -95,7 +102,9 @@ __attribute__((noinline)) void Grid::resume(unsigned which, unsigned stack) {
   first.uc_link = nullptr;
   makecontext(&first, [] {
     grid->body.enter(grid->body.kernel, grid->arguments.values.data());
-    grid->block->threads[grid->thread].state = done;
+    Thread& own = grid->block->threads[grid->thread];
+    if (own.copies.size()) fail("thread %u left before its copies arrived", grid->thread);
+    own.state = done;
     grid->block->ended++;
     grid->progress++;
     _longjmp(home, 1);
@@ -269,6 +278,25 @@ const Slot* trade(const Slot& mine, int line) {
   all.arrived = 0;
   for (int i = 0; i < 32; i++) lanes[i].state = ready;
   return slots;
+}
+
+void copy_later(void* to, const void* from, unsigned bytes, bool inside) {
+  Thread& own = grid->block->threads[grid->thread];
+  if (reinterpret_cast<size_t>(to) % bytes || (inside && reinterpret_cast<size_t>(from) % bytes))
+    fail("a copy of %u bytes is not aligned", bytes);
+  memset(to, poison, bytes);
+  own.copies.push_back({to, inside ? from : nullptr, bytes, own.groups});
+}
+void end_copies() { grid->block->threads[grid->thread].groups++; }
+void wait_for_copies(unsigned last) {
+  Thread& own = grid->block->threads[grid->thread];
+  std::vector<Copy> left;
+  for (const Copy& one : own.copies) {
+    if (one.group + last >= own.groups) left.push_back(one);
+    else if (one.from) memcpy(one.to, one.from, one.bytes);
+    else memset(one.to, 0, one.bytes);
+  }
+  own.copies.swap(left);
 }
 
 void let_others_go_on() { leave(); }

@@ -18,6 +18,10 @@ const Slot* trade(const Slot& mine, int line);
 // Lets other threads go on before this one looks again at what it waits for.
 void let_others_go_on();
 void note_progress();
+// Copies that arrive when the group they are in is waited for; until then their place holds NaN.
+void copy_later(void* to, const void* from, unsigned bytes, bool inside);
+void end_copies();
+void wait_for_copies(unsigned last);
 // Ends the launch with a sentence.
 [[noreturn]] void fail(const char* format, ...);
 

@@ -1,5 +1,6 @@
 // The memory a kernel gets for its arguments: copies that end where a page ends, between pages that
-// nobody may touch. What is constant cannot be written.
+// nobody may touch. What is constant cannot be written; what began between two multiples of sixteen
+// bytes does so again.
 #pragma once
 #include "grid.h"
 
@@ -70,13 +71,14 @@ class Guards {
 
   unsigned long long copy(const Argument& given, bool constant) {
     Copy& one = copies.back();
-    const size_t inner = (given.bytes + page - 1) / page * page;
+    const size_t spare = (16 - given.value % 16) % 16;
+    const size_t inner = (given.bytes + spare + page - 1) / page * page;
     one.mapped = inner + 2 * page;
     one.bytes = given.bytes;
     one.constant = constant;
     one.map = static_cast<char*>(
         mmap(nullptr, one.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    one.data = one.map + page + inner - one.bytes;
+    one.data = one.map + page + inner - spare - one.bytes;
     memset(one.map + page, poison, inner);
     memcpy(one.data, reinterpret_cast<const void*>(given.value), one.bytes);
     mprotect(one.map, one.mapped, PROT_NONE);

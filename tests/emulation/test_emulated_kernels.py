@@ -178,6 +178,20 @@ def test_weight_gradients_on_tensor_cores(emulator, monkeypatch, cell, shape, va
     check(case, emulator(processors=12), large)
 
 
+@pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
+@pytest.mark.parametrize("n, dtype", [
+    (40, torch.float32), (42, torch.float32), (41, torch.float32),
+    (40, BFLOAT16), (44, FLOAT16), (42, BFLOAT16), (41, FLOAT16),
+], ids=str)  # fmt: skip
+def test_weight_gradients_whatever_divides_a_row(emulator, monkeypatch, n, dtype, wide):
+    """Copies of sixteen bytes and less; several chunks of rows, the last of them odd."""
+    if wide:
+        use_tensor_cores(monkeypatch)
+    check(Case("gru_before", n, 6, 47, 3, masks=1, dtype=dtype), emulator())
+    kind = KINDS[0] if wide else KINDS[2]
+    check_inputs((3, 47, 3, n, n // 2), kind, True, dtype, emulator())
+
+
 class SmallWith:
     """The small scan in a layout that its planner did not choose."""
 
@@ -205,7 +219,7 @@ def test_offsets_beyond_32_bits(emulator, cell):
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("room", [small, large], ids=["small", "large"])
 def test_strided_tensors(emulator, cell, room):
-    case, chip = Case(cell, 21, 4, 3, 2, masks=2, hold=2), emulator(processors=12)
+    case, chip = Case(cell, 20, 4, 3, 2, masks=2, hold=2), emulator(processors=12)
     data = cast(make(case, device="cpu"), case.dtype)
     expected = kernel(case, data, **where(chip, room))
     for given in strided(data):

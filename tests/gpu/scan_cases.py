@@ -100,7 +100,7 @@ def cast(data: dict, dtype: torch.dtype) -> dict:
 
 
 def strided(data: dict) -> list[dict]:
-    """The same numbers in tensors with gaps, and in transposed ones."""
+    """The same numbers in tensors with gaps, transposed, and dense at odd addresses."""
 
     def changed(change, value):
         if isinstance(value, tuple):
@@ -110,6 +110,7 @@ def strided(data: dict) -> list[dict]:
     ways = (
         lambda value: torch.stack([value, value + 1], -1)[..., 0],
         lambda value: value.mT.contiguous().mT if value.ndim > 1 else value,
+        lambda value: torch.cat([value.flatten()[:1], value.flatten()])[1:].view(value.shape),
     )
     return [{name: changed(way, value) for name, value in data.items()} for way in ways]
 

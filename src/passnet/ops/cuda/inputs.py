@@ -11,7 +11,7 @@ from torch import Tensor
 from passnet.ops.cuda.call import ELEMENTS
 from passnet.ops.cuda.chip import Chip, Launches
 from passnet.ops.cuda.compile import read_source
-from passnet.ops.cuda.weights import MANY_UNITS, Tiles, chunks_of, kernels, tiles
+from passnet.ops.cuda.weights import MANY_UNITS, Tiles, aligned, chunks_of, kernels, tiles
 from passnet.ops.inputs import Inputs
 
 UNITS, ROWS, THREADS = 128, 32, 128
@@ -99,7 +99,7 @@ def gradients(inputs: Inputs, grad_drive: Tensor, chip: Chip) -> tuple[Tensor, T
     """Gradients of the input matrices `[G, n, m]` and of the biases `[G, n]`."""
     gates, steps, batch, units = grad_drive.shape
     rows, width = steps * batch, inputs.weight.shape[-1]
-    x, scale = inputs.x.contiguous(), None if inputs.scale is None else inputs.scale.contiguous()
+    x, scale = aligned(inputs.x), _dense(inputs.scale)
     symbols, bias = not x.is_floating_point(), inputs.bias is not None
     weight = grad_drive.new_empty(gates, units, width)
     sums = grad_drive.new_empty(gates, units) if bias else None
@@ -108,12 +108,25 @@ def gradients(inputs: Inputs, grad_drive: Tensor, chip: Chip) -> tuple[Tensor, T
     chunks, each = chunks_of(cut, gates, rows, chip)
     parts = torch.empty(chunks * total, dtype=torch.float32, device=grad_drive.device)
     options = gradient_options(cut, gates, units, grad_drive.dtype, symbols=symbols, bias=bias)
-    first, second = kernels(options, chip)
+    first, second = kernels(options, cut.shared, chip)
     sources = [None, x, scale] if symbols else [x, None, None]
     first.launch(
         (cut.each, gates, chunks),
         cut.threads,
-        [grad_drive, None, None, None, None, None, None, *sources, parts, rows, batch, each],
+        [
+            aligned(grad_drive),
+            None,
+            None,
+            None,
+            None,
+            None,
+            None,
+            *sources,
+            parts,
+            rows,
+            batch,
+            each,
+        ],
     )
     second.launch((ceil(total / 256), 1, 1), 256, [parts, weight, None, None, sums, chunks])
     return weight, sums

@@ -38,6 +38,25 @@ __device__ __forceinline__ unsigned short load_here(const unsigned short* p) {
 __device__ __forceinline__ void prefetch_l2(const void* p) {
   asm volatile("prefetch.global.L2 [%0];" ::"l"(p));
 }
+// Copies 4, 8 or 16 bytes to shared memory, or zeros from outside, at some time before the group that
+// it is in has been waited for; only the thread that copied may then rely on it. Sixteen skip L1.
+template <int BYTES>
+__device__ __forceinline__ void copy_async(void* to, const void* from, bool inside) {
+  const unsigned at = (unsigned)__cvta_generic_to_shared(to), size = inside ? BYTES : 0;
+  if constexpr (BYTES == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+                 ::"r"(at), "l"(from), "r"(size) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+                 ::"r"(at), "l"(from), "n"(BYTES), "r"(size) : "memory");
+}
+// Ends a group of copies, which may be empty.
+__device__ __forceinline__ void end_group() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+// Waits for all groups of this thread but the last few.
+template <int LAST>
+__device__ __forceinline__ void wait_for_groups() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(LAST) : "memory");
+}
 // Hides from the compiler that these are the values they were.
 __device__ __forceinline__ void conceal(float4& v) {
   asm volatile("" : "+f"(v.x), "+f"(v.y), "+f"(v.z), "+f"(v.w));

@@ -7,9 +7,13 @@
 // where dy is the gradient of a gate's product and x what entered its matrix.
 // Input matrices: dW[g] = sum grad_g v^T and the bias' sum, v being features or (SYMBOLS) one-hot.
 //
-// Compile-time constants beside those of the scans: NT threads, RT rows staged at once, KT columns of
-// a tile, WIDTH columns in all, SYMBOLS -1 recurrent, 0 features, 1 symbols, MMA whether tensor cores
-// multiply; if not, UM x KM results of a thread.
+// Rows pass through a ring of stages in shared memory. Copies into it wait in no register, so those of
+// STAGES - 1 stages are always under way: as much as device memory needs to be busy.
+//
+// Compile-time constants beside those of the scans: NT threads, STAGES of RT rows, PLANES of what may
+// have to be combined, US and KS floats from row to row, KT columns of a tile, WIDTH columns in all,
+// SYMBOLS -1 recurrent, 0 features, 1 symbols, MMA whether tensor cores multiply; if not, UM x KM
+// results of a thread.
 
 constexpr int G = CELL == 2 ? 4 : 3;
 constexpr bool RECURRENT = SYMBOLS < 0;
@@ -17,15 +21,70 @@ constexpr int U = 128;  // units of a tile
 constexpr bool MERGED = TIED && MASKS != 2;
 constexpr int SLOTS = MERGED ? (CELL == 1 ? 2 : 1) : G;
 constexpr int UNIT_TILES = (N + U - 1) / U;
-// Row strides of 8 or 24 modulo 32 keep the fragments of tensor cores free of conflicts.
-constexpr int US = MMA ? U + 8 : U;
-constexpr int KS = MMA && KT % 16 == 0 ? KT + 8 : KT;
-constexpr int PER = RT * U / NT;        // staged elements of a thread, all of one unit
-constexpr int ROW_STEP = NT / U;
+
+// What a column holds: a number of a summary, a feature, or the lower half of a symbol.
+#if SYMBOLS < 0
+typedef float column_t;
+#elif SYMBOLS == 0
+typedef io_t column_t;
+#else
+typedef int column_t;
+#endif
+constexpr int COLUMN_STEP = RECURRENT ? SLOTS * WIDTH : SYMBOLS ? 2 : WIDTH;  // from row to row
+
+// Elements that one copy takes, given how many a row in device memory and one of a tile have.
+template <class T>
+__device__ constexpr int together(int row, int tile) {
+  int many = 16 / sizeof(T);
+  while (row % many || tile % many) many /= 2;
+  return many;
+}
+constexpr int VEC = together<io_t>(N, U);
+constexpr int KVEC = SYMBOLS == 1 ? 1 : together<column_t>(WIDTH, KT);
+constexpr int ROW_STEP = NT * VEC / U;  // a thread has the same units in every such row
+constexpr int PER = (RT + ROW_STEP - 1) / ROW_STEP;
+constexpr int OWNERS = ROW_STEP < RT ? ROW_STEP : RT;  // threads with the same units
 // Columns are staged as if they were a power of two, so that nothing has to be divided.
-constexpr int KC = KT > 64 ? 128 : KT > 32 ? 64 : KT > 16 ? 32 : KT > 8 ? 16 : KT > 4 ? 8 : 4;
-constexpr int ZROW_STEP = NT / KC;
-constexpr int ZPER = (RT + ZROW_STEP - 1) / ZROW_STEP;
+__device__ constexpr int power_of_two(int least) {
+  int power = 1;
+  while (power < least) power *= 2;
+  return power;
+}
+constexpr int KC = power_of_two(KT / KVEC);
+constexpr int KROW_STEP = NT / KC;
+constexpr int KPER = (RT + KROW_STEP - 1) / KROW_STEP;
+
+// Plane 0 is multiplied: the gradient, or what entered the matrix. Some jobs need others beside it.
+struct Stage {
+  float a[PLANES][RT][US], z[RT][KS];
+};
+constexpr int STATE = 1, GATE = STATE + (DIAG != 0), MASK = GATE + (CELL != 2);
+static_assert(PLANES == (RECURRENT ? MASK + (MASKS != 0) : 1), "one plane for each operand");
+
+// Elements of one copy. They lie where their floats will, so that the thread which copied them can
+// widen them in place.
+template <class T, int MANY>
+struct __align__(sizeof(T) * MANY < 16 ? sizeof(T) * MANY : 16) Piece {
+  T of[MANY];
+};
+template <class T, int MANY>
+__device__ __forceinline__ Piece<T, MANY>& piece(float* at) {
+  return *reinterpret_cast<Piece<T, MANY>*>(at);
+}
+template <int MANY, class T>
+__device__ __forceinline__ void copy(float* to, const T* from, bool inside) {
+  if constexpr (sizeof(T) * MANY >= 4) copy_async<sizeof(T) * MANY>(to, from, inside);
+  else piece<T, 1>(to).of[0] = inside ? *from : T{};
+}
+
+constexpr bool SHORT = sizeof(io_t) == 2;
+constexpr bool WIDENED = SYMBOLS == 1 || (SYMBOLS == 0 && SHORT);  // columns, once they are staged
+constexpr int NEVER = 1 << 30;  // a row beyond all ends
+template <bool VALUE>
+struct Is {
+  static constexpr bool value = VALUE;
+};
+
 constexpr long long MATRIX = (long long)N * WIDTH;
 constexpr bool SUMS = RECURRENT ? (INNER != 0) : (BIAS != 0);
 // One chunk's results: left or input matrices, right matrices, diagonals, sums of the gradient.
@@ -41,16 +100,16 @@ __device__ __forceinline__ int slot_of(int g) {
 // The results of one thread. multiply adds the products of the staged rows; write hands every result
 // out with its place in the tile.
 #if MMA
-// A warp has 32 units and every other eight columns, as four by two warps cover the tile.
+// A warp has 32 units, and all columns or, of eight warps, every other eight.
 struct Results {
-  static_assert(NT == 256 && RT % 8 == 0, "eight warps, rows in steps of eight");
-  static constexpr int WIDE = (KT / 8 + 1) / 2;
-  const int lane = threadIdx.x % 32, unit = threadIdx.x / 32 % 4 * 32, odd = threadIdx.x / 128;
+  static_assert(NT % 128 == 0 && RT % 8 == 0, "four warps for the units, rows in steps of eight");
+  static constexpr int ACROSS = NT / 128, WIDE = (KT / 8 + ACROSS - 1) / ACROSS;
+  const int lane = threadIdx.x % 32, unit = threadIdx.x / 32 % 4 * 32, across = threadIdx.x / 128;
   float acc[2][WIDE][4] = {};
 
-  // The last eight columns of the odd warps may be beyond the tile.
+  // The last eight columns of some warps may be beyond the tile.
   __device__ __forceinline__ bool beyond(int n) const {
-    return KT % 16 != 0 && n == WIDE - 1 && odd;
+    return KT / 8 % ACROSS != 0 && n == WIDE - 1 && across;
   }
   __device__ __forceinline__ void multiply(const float (&as)[RT][US], const float (&zs)[RT][KS]) {
 #pragma unroll
@@ -68,7 +127,7 @@ struct Results {
         unsigned z_high[2], z_low[2];
 #pragma unroll
         for (int i = 0; i < 2; i++)
-          split(zs[r + lane % 4 + i * 4][(n * 2 + odd) * 8 + lane / 4], z_high[i], z_low[i]);
+          split(zs[r + lane % 4 + i * 4][(n * ACROSS + across) * 8 + lane / 4], z_high[i], z_low[i]);
 #pragma unroll
         for (int m = 0; m < 2; m++)
           multiply_halves(acc[m][n], high[m], low[m], z_high, z_low);
@@ -84,7 +143,7 @@ struct Results {
         if (beyond(n)) break;
 #pragma unroll
         for (int i = 0; i < 4; i++)
-          out(unit + m * 16 + lane / 4 + i / 2 * 8, (n * 2 + odd) * 8 + lane % 4 * 2 + i % 2,
+          out(unit + m * 16 + lane / 4 + i / 2 * 8, (n * ACROSS + across) * 8 + lane % 4 * 2 + i % 2,
               acc[m][n][i]);
       }
   }
@@ -132,16 +191,16 @@ struct Results {
 };
 #endif
 
-// Two blocks with tensor cores hide each other's barriers: 128 registers for each of their threads.
-extern "C" __global__ void __launch_bounds__(NT, MMA ? 2 : 0)
+// Several blocks hide each other's barriers: 128 registers for each of their threads.
+extern "C" __global__ void __launch_bounds__(NT, MMA ? 512 / NT : 0)
 weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
              const io_t* __restrict__ h0, const io_t* __restrict__ reset,
              const io_t* __restrict__ masks, const float* __restrict__ z,
              const float* __restrict__ dz, const io_t* __restrict__ inputs,
              const long long* __restrict__ symbols, const io_t* __restrict__ scale,
              float* __restrict__ parts, int count, int B, int chunk) {
-  __shared__ __align__(16) float as[2][RT][US];
-  __shared__ __align__(16) float zs[2][RT][KS];
+  extern __shared__ __align__(16) float smem[];
+  Stage* const ring = reinterpret_cast<Stage*>(smem);
   const int unit0 = blockIdx.x % UNIT_TILES * U, k0 = blockIdx.x / UNIT_TILES * KT;
   const int job = blockIdx.y, first = blockIdx.z * chunk;
   const int last = first + chunk < count ? first + chunk : count;
@@ -150,76 +209,122 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   // The candidate's reset gate scales the gradient (reset after) or the state (reset before).
   const bool gated = RECURRENT && CELL != 2 && g == 2;
   const bool sums = k0 == 0 && left && (RECURRENT ? DIAG || (SUMS && g == 2) : SUMS);
-  const int unit = unit0 + threadIdx.x % U, row_in = threadIdx.x / U;
-  const int column = threadIdx.x % KC, k = k0 + column, zrow_in = threadIdx.x / KC;
-  const bool staging = column < KT && zrow_in < RT;
+  // The pieces a thread copies and finishes.
+  const int own = threadIdx.x % (U / VEC) * VEC, unit = unit0 + own, row_in = threadIdx.x / (U / VEC);
+  const int column = threadIdx.x % KC * KVEC, k = k0 + column, krow_in = threadIdx.x / KC;
 
   // What enters a matrix is the state its step began with, under its mask and perhaps its reset gate.
   const bool entering = !left || (RECURRENT && DIAG && sums);
   const bool gating = gated && (CELL == 0 ? left : entering);
-  const io_t* plane = grads + (long long)(left ? g : 0) * count * N;
   const io_t* before = states - (long long)B * N;
-  const float* summary = (left ? z : dz) + (left ? slot_of(g) : job - G) * WIDTH + k;
-  io_t grad[PER], state[PER], gate[PER], mask[PER];
-  float v[ZPER], diagonal = 0.0f, sum = 0.0f;
-  // Loads only: whatever used a value here would wait for it.
-  auto fetch = [&](int base) {
+  const io_t* operand = left ? grads + (long long)g * count * N : before;
+  const int initial = left ? 0 : B;  // rows of the operand that are in h0
+  const float* summary = (left ? z : dz) + (left ? slot_of(g) : job - G) * WIDTH;
+  const column_t* columns = reinterpret_cast<const column_t*>(
+      RECURRENT ? (const void*)(summary + k) : SYMBOLS ? (const void*)symbols : inputs + k);
+  float diagonal[VEC] = {}, sum[VEC] = {};
+
+  const int stages = (last - first + RT - 1) / RT;
+  // The thread's first row of the stage to be copied next, unless it is outside of the matrix.
+  int row = unit < N ? first + row_in : NEVER;
+  int krow = column < KT && k < WIDTH ? first + krow_in : NEVER;
+  long long at = (long long)(first + row_in) * N + unit;
+  columns += (long long)(first + krow_in) * COLUMN_STEP;
+
+  // Begins to copy a stage, in a group that is empty behind the last one. Rows beyond the end are zero.
+  auto fetch = [&](int index, auto plain) {
+    if (index < stages) {
+      Stage& stage = ring[index % STAGES];
 #pragma unroll
-    for (int i = 0; i < PER; i++) {
-      const int row = base + row_in + i * ROW_STEP;
-      grad[i] = state[i] = gate[i] = mask[i] = io_t{};
-      if (row < last && unit < N) {
-        const long long at = (long long)row * N + unit;
-        if (left) grad[i] = plane[at];
-        if (entering) state[i] = (row < B ? h0 : before)[at];
-        if (gating) gate[i] = reset[at];
-        if (MASKS && entering)
-          mask[i] = masks[((MASKS == 2 ? g * B : 0) + (unsigned)row % B) * (long long)N + unit];
+      for (int i = 0; i < PER; i++) {
+        const int r = i * ROW_STEP;
+        if (RT % ROW_STEP && row_in + r >= RT) break;
+        const bool inside = row + r < last;
+        float* to = &stage.a[0][row_in + r][own];
+        copy<VEC>(to, (row + r < initial ? h0 : operand) + at + r * N, inside);
+        if (plain.value) continue;
+        if (RECURRENT && DIAG && sums)
+          copy<VEC>(to + STATE * RT * US, (row + r < B ? h0 : before) + at + r * N, inside);
+        if (gating) copy<VEC>(to + GATE * RT * US, reset + at + r * N, inside);
+        if (MASKS && entering) {
+          const int sequence = (MASKS == 2 ? g * B : 0) + (unsigned)(row + r) % B;
+          copy<VEC>(to + MASK * RT * US, masks + (long long)sequence * N + unit, inside);
+        }
       }
-    }
 #pragma unroll
-    for (int i = 0; i < ZPER; i++) {
-      const int row = base + zrow_in + i * ZROW_STEP;
-      v[i] = 0.0f;
-      if (staging && row < last && k < WIDTH) {
-        if (SYMBOLS == 1) v[i] = symbols[row] != k ? 0.0f : scale ? to_float(scale[row]) : 1.0f;
-        else if (SYMBOLS == 0) v[i] = to_float(inputs[(long long)row * WIDTH + k]);
-        else v[i] = summary[(long long)row * (SLOTS * WIDTH)];
+      for (int i = 0; i < KPER; i++) {
+        const int r = i * KROW_STEP;
+        if ((RT % KROW_STEP && krow_in + r >= RT) || column >= KT) break;
+        copy<KVEC>(&stage.z[krow_in + r][column], columns + r * COLUMN_STEP, krow + r < last);
       }
+      row += RT, krow += RT, at += RT * N, columns += RT * COLUMN_STEP;
     }
+    end_group();
   };
-  auto put = [&](int buffer) {
+
+  // The number that a column stands for in a row.
+  auto number = [&](auto staged, int row) {
+    if constexpr (SYMBOLS == 1)
+      return staged != k || row >= last ? 0.0f : scale ? to_float(scale[row]) : 1.0f;
+    else if constexpr (SYMBOLS == 0) return to_float(staged);
+    else return staged;
+  };
+  // Makes operands of what the thread itself has copied: nobody else needs to have come so far.
+  auto finish = [&](int index, auto plain) {
+    Stage& stage = ring[index % STAGES];
 #pragma unroll
     for (int i = 0; i < PER; i++) {
-      float entered = to_float(state[i]);
-      if (MASKS) entered *= to_float(mask[i]);
-      if (CELL == 1 && gating) entered *= to_float(gate[i]);
-      float value = left ? to_float(grad[i]) : entered;
-      if (CELL == 0 && gating) value *= to_float(gate[i]);
-      as[buffer][row_in + i * ROW_STEP][threadIdx.x % U] = value;
-      if (sums) {
-        diagonal = fmaf(value, entered, diagonal);
-        sum += value;
-      }
-    }
-    if (staging) {
+      const int r = row_in + i * ROW_STEP;
+      if (plain.value || (RT % ROW_STEP && r >= RT)) break;
+      auto staged = [&](int which) { return piece<io_t, VEC>(&stage.a[which][r][own]); };
+      Piece<io_t, VEC> operand = staged(0), state = operand, gate, mask;
+      if (RECURRENT && DIAG && sums) state = staged(STATE);
+      if (gating) gate = staged(GATE);
+      if (MASKS && entering) mask = staged(MASK);
+      Piece<float, VEC> result;
 #pragma unroll
-      for (int i = 0; i < ZPER; i++) zs[buffer][zrow_in + i * ZROW_STEP][column] = v[i];
+      for (int e = 0; e < VEC; e++) {
+        float entered = to_float(state.of[e]);
+        if (MASKS && entering) entered *= to_float(mask.of[e]);
+        if (CELL == 1 && gating) entered *= to_float(gate.of[e]);
+        float value = left ? to_float(operand.of[e]) : entered;
+        if (CELL == 0 && gating) value *= to_float(gate.of[e]);
+        result.of[e] = value;
+        if (sums) {
+          diagonal[e] = fmaf(value, entered, diagonal[e]);
+          sum[e] += value;
+        }
+      }
+      piece<float, VEC>(&stage.a[0][r][own]) = result;
+    }
+#pragma unroll
+    for (int i = 0; i < KPER; i++) {
+      const int r = krow_in + i * KROW_STEP;
+      if (!WIDENED || (RT % KROW_STEP && r >= RT) || column >= KT) break;
+      const Piece<column_t, KVEC> staged = piece<column_t, KVEC>(&stage.z[r][column]);
+      Piece<float, KVEC> result;
+#pragma unroll
+      for (int e = 0; e < KVEC; e++) result.of[e] = number(staged.of[e], first + index * RT + r);
+      piece<float, KVEC>(&stage.z[r][column]) = result;
     }
   };
 
   Results results;
-  fetch(first);
-  put(0);
-  __syncthreads();
-  int buffer = 0;
-  for (int base = first; base < last; base += RT, buffer ^= 1) {
-    const bool more = base + RT < last;
-    if (more) fetch(base + RT);
-    results.multiply(as[buffer], zs[buffer]);
-    if (more) put(buffer ^ 1);
-    __syncthreads();
-  }
+  auto run = [&](auto plain) {
+#pragma unroll
+    for (int index = 0; index < STAGES - 1; index++) fetch(index, plain);
+    for (int index = 0; index < stages; index++) {
+      wait_for_groups<STAGES - 2>();
+      finish(index, plain);
+      __syncthreads();
+      // All have multiplied the stage before, so its place is free.
+      fetch(index + STAGES - 1, plain);
+      results.multiply(ring[index % STAGES].a[0], ring[index % STAGES].z);
+    }
+  };
+  // Jobs that take one plane as it is have a loop of their own, a quarter shorter.
+  if (SHORT || gating || sums || (MASKS && entering)) run(Is<false>{});
+  else run(Is<true>{});
 
   float* out = parts + blockIdx.z * TOTAL;
   results.write([&](int u, int k, float value) {
@@ -229,18 +334,27 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
                : RIGHT + (job - G) * MATRIX + (long long)k * N + u] = value;
   });
   if (sums) {
-    // Rows of one unit are shared by ROW_STEP threads: they meet in shared memory.
-    as[0][row_in][threadIdx.x % U] = diagonal;
-    as[1][row_in][threadIdx.x % U] = sum;
-    __syncthreads();
-    if (row_in == 0 && unit < N) {
+    // Threads with the same units meet in shared memory, in stages that nobody reads any more.
+    auto& diagonals = ring[stages % STAGES].a[0];
+    auto& others = ring[(stages + 1) % STAGES].a[0];
+    if (row_in < OWNERS) {
 #pragma unroll
-      for (int i = 1; i < ROW_STEP; i++) {
-        diagonal += as[0][i][threadIdx.x];
-        sum += as[1][i][threadIdx.x];
+      for (int e = 0; e < VEC; e++) {
+        diagonals[row_in][own + e] = diagonal[e];
+        others[row_in][own + e] = sum[e];
       }
-      if (RECURRENT && DIAG) out[DIAGONAL + g * N + unit] = diagonal;
-      if (SUMS && (!RECURRENT || g == 2)) out[SUM + (RECURRENT ? 0 : g * N) + unit] = sum;
+    }
+    __syncthreads();
+    const int mine = unit0 + threadIdx.x;
+    if (threadIdx.x < U && mine < N) {
+      float total = 0.0f, other = 0.0f;
+#pragma unroll
+      for (int i = 0; i < OWNERS; i++) {
+        total += diagonals[i][threadIdx.x];
+        other += others[i][threadIdx.x];
+      }
+      if (RECURRENT && DIAG) out[DIAGONAL + g * N + mine] = total;
+      if (SUMS && (!RECURRENT || g == 2)) out[SUM + (RECURRENT ? 0 : g * N) + mine] = other;
     }
   }
 }

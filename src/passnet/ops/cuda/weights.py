@@ -15,12 +15,15 @@ from passnet.ops.cuda.compile import read_source
 from passnet.ops.scan import ScanCall
 
 UNITS = 128
-ROWS, SHORTEST_CHUNK = 16, 64
-"""A chunk is a multiple of the first, and no shorter than the second."""
-WIDE_RANK, MANY_UNITS = 48, 512
+ROWS, SHORTEST_CHUNK = 8, 64
+"""Rows of a stage, of which a chunk has a whole number, and the fewest rows of a chunk."""
+WIDE_RANK, MANY_UNITS = 16, 128
 """From here on tensor cores multiply; below, products are not what takes the time."""
 CHUNK_COST = 64
 """Writing the results of a tile and adding them up takes about as long as so many rows."""
+SHARED_EACH, RESERVED = 228 * 1024, 1024
+"""Shared memory of a multiprocessor (H100, H200), and what a block takes of it beside its own."""
+FEWEST_STAGES, MOST_STAGES = 3, 4
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,7 @@ class Tiles:
 
     constants: tuple[tuple[str, int], ...]
     threads: int
+    shared: int  # bytes of a block
     each: int  # tiles of every job
     resident: int  # blocks that a multiprocessor is to run at once
 
@@ -37,25 +41,33 @@ class Tiles:
 
 
 @cache
-def tiles(units: int, width: int, *, wide: bool) -> Tiles:
+def tiles(units: int, width: int, *, wide: bool, planes: int = 1) -> Tiles:
     """Tiles of 128 units by up to 128 columns for tensor cores, or by up to 64 without them.
 
-    Without them each thread has a small square of results.
+    Without them each thread has a small square of results. A stage holds some rows of the columns
+    and of the units, these in as many planes as may have to be combined.
     """
     widest, step = (128, 8) if wide else (64, 4)
     across = ceil(width / widest)
     columns = ceil(ceil(width / across) / step) * step
-    constants = {"MMA": int(wide), "KT": columns, "WIDTH": width}
+    constants = {"MMA": int(wide), "KT": columns, "WIDTH": width, "RT": ROWS, "PLANES": planes}
     if wide:
-        threads, resident = 256, 2
-        constants |= {"NT": threads, "RT": 8}
+        threads, resident = (128, 4) if columns <= 32 else (256, 2)
+        # Row strides of 8 or 24 modulo 32 keep the fragments of tensor cores free of conflicts.
+        strides = UNITS + 8, columns + 8 if columns % 16 == 0 else columns
     else:
         square = 8 if columns % 8 == 0 else 4
         groups = columns // square
         per = next(p for p in (8, 4, 2, 1) if UNITS // p * groups >= 96 or p == 1)
         threads, resident = 128 if UNITS // per * groups <= 128 else 256, 4
-        constants |= {"NT": threads, "RT": 16, "UM": per, "KM": square}
-    return Tiles(tuple(constants.items()), threads, ceil(units / UNITS) * across, resident)
+        constants |= {"UM": per, "KM": square}
+        strides = UNITS, columns
+    stage = 4 * ROWS * (planes * strides[0] + strides[1])
+    stages = (SHARED_EACH // resident - RESERVED) // stage
+    stages = max(FEWEST_STAGES, min(stages, MOST_STAGES))
+    constants |= {"NT": threads, "US": strides[0], "KS": strides[1], "STAGES": stages}
+    each = ceil(units / UNITS) * across
+    return Tiles(tuple(constants.items()), threads, stages * stage, each, resident)
 
 
 def source() -> str:
@@ -64,19 +76,23 @@ def source() -> str:
 
 
 @cache
-def kernels(options: tuple[str, ...], chip: Chip) -> tuple[Launches, Launches]:
-    parts, sums = (
-        chip.kernel(source(), name, options=options, shared=0)
-        for name in ("weight_parts", "weight_sums")
-    )
-    return parts, sums
+def kernels(options: tuple[str, ...], shared: int, chip: Chip) -> tuple[Launches, Launches]:
+    parts = chip.kernel(source(), "weight_parts", options=options, shared=shared)
+    return parts, chip.kernel(source(), "weight_sums", options=options, shared=0)
+
+
+def aligned(tensor: Tensor) -> Tensor:
+    """Dense, and at an address from which sixteen bytes can be copied at once."""
+    dense = tensor.contiguous()
+    return dense if dense.data_ptr() % 16 == 0 else dense.clone()
 
 
 def tiles_of(call: Call) -> Tiles:
     """How the gradients of a scan's factors are cut."""
     assert call.rank is not None
     wide = call.rank >= WIDE_RANK and call.units >= MANY_UNITS
-    return tiles(call.units, call.rank, wide=wide)
+    planes = 1 + call.diagonal + (call.cell != "lstm") + (call.masks > 0)
+    return tiles(call.units, call.rank, wide=wide, planes=planes)
 
 
 @cache
@@ -124,12 +140,12 @@ def recurrent_gradients(
     left, right, *own = results
     total = jobs * left[0].numel() + sum(result.numel() for result in own)
     parts = torch.empty(chunks * total, dtype=torch.float32, device=states.device)
-    first, second = kernels(recurrent_options(found, cut), chip)
-    masks = None if call.masks is None else call.masks.contiguous()
+    first, second = kernels(recurrent_options(found, cut), cut.shared, chip)
+    masks = None if call.masks is None else aligned(call.masks)
     first.launch(
         (cut.each, jobs, chunks),
         cut.threads,
-        [grad_drive, states, call.initial.contiguous(), gates, masks, summaries, grad_summaries,
+        [grad_drive, states, aligned(call.initial), gates, masks, summaries, grad_summaries,
          None, None, None, parts, rows, batch, each],
     )  # fmt: skip
     diagonal = own[0] if found.diagonal else None
