@@ -97,8 +97,6 @@ class SequenceNetwork(Network):
         return final if isinstance(final, tuple) else (final,)
 
     def backend(self, inputs: Tensor, lengths: Tensor | None = None) -> str:
-        if isinstance(self.rnn, UnitaryRNN):
-            return "eager"
         if self.rnn.backend != "auto":
             return self.rnn.backend
         reasons = self.rnn.explain_backends(inputs, lengths=lengths)
@@ -213,7 +211,7 @@ def _highway(model: Model, inputs: int, outputs: int) -> HighwayNetwork:
 
 def _recurrent(model: Model, inputs: int, backend: str) -> RecurrentLayer | UnitaryRNN:
     if model.cell == "urnn":
-        return UnitaryRNN(inputs, model.size)
+        return UnitaryRNN(inputs, model.size, backend=backend)
     shared = {
         "matrix": model.matrix,
         "carry_bias": model.carry_bias,
