@@ -25,11 +25,17 @@ unitary_backward(const float* __restrict__ grads, const float* __restrict__ h0,
   const float strength[2] = {strengths[0], strengths[1]};
 
   Unit now[E];
+  Complex first, second;  // the sums of the two reflections
   Complex carry[E], vector[2][E];
   float angle[3][E], offset[E], shrunk[2] = {0.0f, 0.0f};
   // The state before the first step is the initial one, and nothing else is read there.
   auto fetch = [&](int t) {
     const long long row = (long long)t * B + b;
+    if (t >= 0) {
+      first = {load_here(&sums[2 * row].re), load_here(&sums[2 * row].im)};
+      second = {load_here(&sums[2 * row + 1].re), load_here(&sums[2 * row + 1].im)};
+    }
+    if (t > 0) prefetch_l2(sums + 2 * (row - B));
 #pragma unroll
     for (int e = 0; e < E; e++) {
       const int i = threadIdx.x + e * NT;
@@ -75,7 +81,6 @@ unitary_backward(const float* __restrict__ grads, const float* __restrict__ h0,
       fetch(t - 1);
       continue;
     }
-    const Complex first = sums[2 * row], second = sums[2 * row + 1];
 
     // modReLU lets the radial part of a gradient through and scales the rest as it scaled the number.
     Complex along = {0.0f, 0.0f}, back[E];
