@@ -9,7 +9,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from passnet.ops.cuda import inputs, large, large_plan, small, small_plan, weights
+from passnet.ops.cuda import (
+    inputs,
+    large,
+    large_plan,
+    small,
+    small_plan,
+    unitary,
+    unitary_plan,
+    weights,
+)
 from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.compile import SOURCES, CompileError, Nvrtc, read_source
 
@@ -80,6 +89,18 @@ def test_sources_of_the_weight_gradients_compile(compiler, arch):
             50, 9, torch.float32, symbols=symbols, scale=flag, bias=not flag
         )
         assert compiler.compile(inputs.drive_source(), arch=arch, options=options)
+
+
+@pytest.mark.parametrize("arch", CHIPS)
+def test_source_of_the_unitary_scan_compiles(compiler, arch):
+    for units, backward in itertools.product((1, 64, 401, 721), (False, True)):
+        layout = unitary_plan.plan(units, backward=backward, shared_limit=CHIPS[arch][1])
+        assert layout is not None
+        source = unitary.source(backward=backward)
+        assert compiler.compile(source, arch=arch, options=layout.options())
+    assert unitary.refuses(721, shared_limit=CHIPS[arch][1]) is None
+    reason = unitary.refuses(5000, shared_limit=CHIPS[arch][1])
+    assert "5000 complex units take 340016 bytes" in str(reason)
 
 
 def test_instructions_are_written_in_one_file_and_each_has_a_twin_on_the_cpu():

@@ -12,6 +12,7 @@
 #define __shared__ thread_local  // the one word that may stand before a local array and after extern
 #define fmaf __builtin_fmaf
 #define fabsf __builtin_fabsf
+#define sqrtf __builtin_sqrtf
 #define copysignf __builtin_copysignf
 
 thread_local float smem[64 * 1024] __align__(128);

@@ -9,6 +9,10 @@ import torch
 from emulator import BACKWARDS, IN_ORDER, EmulationError, Emulator
 from gpu.input_cases import compared, made
 from gpu.scan_cases import Case, cast, kernel, make
+from gpu.unitary_cases import Case as UnitaryCase
+from gpu.unitary_cases import kernel as unitary_kernel
+from gpu.unitary_cases import made as made_unitary
+from gpu.unitary_cases import single
 from test_emulated_kernels import CRAMPED, use_tensor_cores, where
 
 from passnet.ops.cuda import large
@@ -227,11 +231,18 @@ def test_every_barrier_of_the_kernels_is_needed(emulator, monkeypatch, name, spa
 
         return chip, results
 
+    def unitary(chip: Emulator):
+        call, grad = made_unitary(UnitaryCase(77, 3, 2))
+        call, grad = single(call), grad.float()
+        return chip, lambda: unitary_kernel(call, grad, chips=lambda device: chip)
+
     if name == "drive.cu":
         trials = [drive(chip(processors=1))]
     elif name.startswith("large"):
         cramped = chip(processors=4, shared_limit=CRAMPED["gru_before"])
         trials = [scan(33, cramped, large), scan(None, chip(processors=12), large)]
+    elif name.startswith("unitary"):
+        trials = [unitary(chip())]
     else:
         trials = [scan(33, chip())]
     assert any(depends_on_order(*trial) for trial in trials)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from functools import partial
 
 import pytest
 import torch
 
 import passnet
-from passnet.layers.recurrent import RecurrentLayer
-from passnet.ops.cuda import engine
+from passnet.ops import gru_backends, lstm_backends, unitary_backends
+from passnet.ops.cuda import engine, unitary
 from passnet.ops.cuda.chip import Chip
 
 
@@ -30,18 +31,29 @@ class StandIn(Chip):
 @pytest.fixture
 def on_cuda(monkeypatch):
     chip = StandIn()
-    monkeypatch.setattr(engine, "refuses_device", lambda *_: None)
-    for layer in (passnet.GRU(1, 2), passnet.LSTM(1, 2)):
-        for backend in layer._backends():
-            own = getattr(backend, "_engine", None)
-            if isinstance(own, engine.CudaEngine):
-                monkeypatch.setattr(own, "_chip_of", lambda _: chip)
+    for module in (engine, unitary):
+        monkeypatch.setattr(module, "refuses_device", lambda *_: None)
+    for backend in (*gru_backends(), *lstm_backends(), *unitary_backends()):
+        if backend.name == "cuda":
+            monkeypatch.setattr(backend._engine, "_chip_of", lambda _: chip)
 
 
-@pytest.mark.parametrize("kind", [passnet.GRU, passnet.LSTM])
+def low_rank(kind: type[passnet.GRU | passnet.LSTM], units: int):
+    return kind(3, units, matrix=passnet.LowRankPlusDiagonal(4))
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        partial(low_rank, passnet.GRU),
+        partial(low_rank, passnet.LSTM),
+        partial(passnet.UnitaryRNN, 3),
+    ],
+    ids=["GRU", "LSTM", "uRNN"],
+)
 @pytest.mark.parametrize("units", [24, 1200])
-def test_no_break(on_cuda, kind: type[RecurrentLayer], units):
-    layer = kind(3, units, matrix=passnet.LowRankPlusDiagonal(4))
+def test_no_break(on_cuda, make, units):
+    layer = make(units)
     x = torch.randn(4, 2, 3)
     assert layer.explain_backends(x)["cuda"] is None
     step = torch.compile(lambda x: layer(x)[0].sum(), fullgraph=True, backend="aot_eager")

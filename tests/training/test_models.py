@@ -106,3 +106,13 @@ def test_tasks_take_their_fields_from_the_experiment():
     assert build_task(DIGITS.task).record()["permutation"] == "common"
     flat = build_task(replace(HIGHWAY.task, l2=0.5, l2_of="norm"))
     assert flat.penalty(torch.full((2, 2), 3.0)).item() == pytest.approx(3.0)
+
+
+def test_a_urnn_says_which_backend_runs_it():
+    words = {"outputs": 2, "readout": "steps", "seed": 1}
+    model, symbols = Model(size=SIZE, cell="urnn"), torch.randint(INPUTS, (4, 3))
+    assert build_model(model, INPUTS, **words).backend(symbols) == "reference"
+    with pytest.raises(
+        passnet.BackendRefused, match="backend='eager' is unknown: choose one of 'auto'"
+    ):
+        build_model(model, INPUTS, **words, backend="eager")

@@ -6,11 +6,13 @@ import math
 from typing import final
 
 import torch
-from jaxtyping import Complex, Float, Int
+from jaxtyping import Bool, Complex, Float, Int
 from torch import Tensor, nn
-from torch.nn import functional as F
 
-from passnet.equations import UnitaryFactors, unitary_map, urnn_step
+from passnet.equations import UnitaryFactors, unitary_map
+from passnet.ops import UnitaryScan
+from passnet.ops.inputs import Inputs
+from passnet.ops.transforms import transformed
 
 
 @final
@@ -57,17 +59,24 @@ class UnitaryCell(nn.Module):
         reflections = torch.view_as_complex(self.reflections)
         return UnitaryFactors(self.angles, reflections, self.permutation)
 
-    def drive(self, x: Float[Tensor, "T B m"] | Int[Tensor, "T B"]) -> Complex[Tensor, "T B n"]:
-        """What the inputs add at every step; integers are symbols."""
-        if x.is_floating_point():
-            real, imaginary = (F.linear(x, weight) for weight in self.input_weight)
-        else:
-            real, imaginary = (F.embedding(x, weight.mT) for weight in self.input_weight)
-        return torch.complex(real, imaginary)
-
-    def step(self, state: Complex[Tensor, "B n"], drive: Complex[Tensor, "B n"]) -> Tensor:
-        """The next state."""
-        return urnn_step(state, drive, self.factors(), bias=self.modulus_bias)
+    def scan(
+        self,
+        x: Float[Tensor, "T B m"] | Int[Tensor, "T B"],
+        initial: Float[Tensor, "B 2n"],
+        *,
+        hold: Bool[Tensor, "T B 1"] | None,
+    ) -> UnitaryScan:
+        """The call that runs this cell over time; integers are symbols."""
+        # Inside a transform a tensor does not say what it needs.
+        needs_gradient = x.is_floating_point() and (x.requires_grad or transformed())
+        return UnitaryScan(
+            Inputs(x, self.input_weight, needs_gradient=needs_gradient),
+            initial,
+            (self.angles, self.reflections),
+            self.permutation,
+            self.modulus_bias,
+            hold=hold,
+        )
 
     def matrix(self) -> Complex[Tensor, "n n"]:
         """The unitary matrix written out."""

@@ -74,6 +74,7 @@ def _paper(experiment: Experiment) -> str:
 def _network(experiment: Experiment) -> tuple[dict[str, str], dict[str, str]]:
     import torch
 
+    from passnet.layers import UnitaryRNN
     from passnet.layers.recurrent import RecurrentLayer
     from passnet.training.model import build_model
     from passnet.training.problem import build_task
@@ -88,7 +89,7 @@ def _network(experiment: Experiment) -> tuple[dict[str, str], dict[str, str]]:
     shapes = {name: "x".join(map(str, p.shape)) for name, p in network.named_parameters()}
     device = "cuda" if torch.cuda.is_available() else "cpu"
     for module in network.modules():
-        if isinstance(module, RecurrentLayer):
+        if isinstance(module, RecurrentLayer | UnitaryRNN):
             module.to(device)
             x = torch.zeros(2, experiment.batch_size, inputs, device=device)
             reasons = module.explain_backends(x)

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import final
 
 import torch
-from jaxtyping import Complex
+from jaxtyping import Complex, Float
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from passnet.cells.urnn import UnitaryCell
 from passnet.layers.arguments import check_sizes
 from passnet.layers.sequences import Sequences, read_sequences
-from passnet.ops.precision import no_autocast
+from passnet.ops import UnitaryScan, unitary_backends
+from passnet.ops.backend import choose, unknown_backend
 
 
 @final
@@ -22,6 +23,8 @@ class UnitaryRNN(nn.Module):
     Called like a one-layer torch.nn RNN. The output is real, `[T, B, 2 n]`: real parts, then
     imaginary parts, of the complex state; the final state is complex, `[B, n]`. The initial state
     is a parameter.
+
+    backend: "auto", or one named by `explain_backends(x)`, which then runs or raises its reason.
     """
 
     def __init__(
@@ -32,12 +35,17 @@ class UnitaryRNN(nn.Module):
         batch_first: bool = False,
         device: torch.device | str | None = None,
         dtype: torch.dtype | None = None,
+        backend: str = "auto",
     ) -> None:
         super().__init__()
         check_sizes(input_size=input_size, hidden_size=hidden_size)
+        names = [backend.name for backend in unitary_backends()]
+        if backend not in ("auto", *names):
+            raise ValueError(unknown_backend(backend, names))
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.batch_first = batch_first
+        self.backend = backend
         self.cell = UnitaryCell(input_size, hidden_size, device=device, dtype=dtype)
         self.reset_parameters()
 
@@ -52,42 +60,51 @@ class UnitaryRNN(nn.Module):
         lengths: Tensor | list[int] | None = None,
     ) -> tuple[Tensor | PackedSequence, Tensor]:
         """(output, final state); after a sequence's length outputs are zero, its state is held."""
+        call, sequences = self._read(input, state, lengths)
+        (output,) = choose(unitary_backends(), self.backend, call).run(call)
+        final = torch.complex(*output[-1].chunk(2, dim=-1))
+        if call.hold is not None:
+            output = output.masked_fill(call.hold, 0)
+        return sequences.write(output), final if sequences.batched else final.squeeze(0)
+
+    @torch.no_grad()
+    def explain_backends(
+        self,
+        input: Tensor | PackedSequence,
+        state: Complex[Tensor, "B n"] | None = None,
+        lengths: Tensor | list[int] | None = None,
+    ) -> dict[str, str | None]:
+        """For each backend, fastest first, why it cannot run this call: None when it can.
+
+        With `backend="auto"` the first that can does.
+        """
+        call, _ = self._read(input, state, lengths)
+        return {backend.name: backend.refuses(call) for backend in unitary_backends()}
+
+    def _read(self, input, state, lengths) -> tuple[UnitaryScan, Sequences]:
         sequences = read_sequences(
             input, lengths, batch_first=self.batch_first, input_size=self.input_size
         )
         weight = self.cell.input_weight
         x = sequences.cast(weight.dtype, weight.device)
-        ended = sequences.ended(weight.device)
-        state = self._start(state, sequences)
         # There is no complex number of half precision, so autocast ends here.
-        with no_autocast(weight.device):
-            drive = self.cell.drive(x.to(weight.dtype) if x.is_floating_point() else x)
-            visited, state = self._run(drive, state, ended)
-        output = torch.cat((visited.real, visited.imag), dim=-1)
-        if ended is not None:
-            output = output.masked_fill(ended, 0)
-        return sequences.write(output), state if sequences.batched else state.squeeze(0)
+        x = x.to(weight.dtype) if x.is_floating_point() else x
+        start, ended = self._start(state, sequences), sequences.ended(weight.device)
+        return self.cell.scan(x, start, hold=ended), sequences
 
-    def _start(self, state: Tensor | None, sequences: Sequences) -> Complex[Tensor, "B n"]:
-        learned = torch.view_as_complex(self.cell.initial_state)
+    def _start(self, state: Tensor | None, sequences: Sequences) -> Float[Tensor, "B 2n"]:
+        learned = self.cell.initial_state
         if state is None:
-            return learned.expand(sequences.batch, -1)
-        expected = (sequences.batch, self.hidden_size) if sequences.batched else learned.shape
-        if tuple(state.shape) != tuple(expected) or state.dtype != learned.dtype:
+            return learned.mT.flatten().expand(sequences.batch, -1)
+        dtype = torch.view_as_complex(learned).dtype
+        expected = (*([sequences.batch] if sequences.batched else []), self.hidden_size)
+        if tuple(state.shape) != expected or state.dtype != dtype:
             raise ValueError(
                 f"the initial state is {state.dtype} of shape {tuple(state.shape)}: "
-                f"expected {learned.dtype} (complex) of shape {tuple(expected)}"
+                f"expected {dtype} (complex) of shape {expected}"
             )
-        return state if sequences.batched else state.unsqueeze(0)
-
-    def _run(self, drive: Tensor, state: Tensor, ended: Tensor | None) -> tuple[Tensor, Tensor]:
-        """(every state [T, B, n], the last one)."""
-        states = []
-        for t, step_drive in enumerate(drive):
-            proposed = self.cell.step(state, step_drive)
-            state = proposed if ended is None else torch.where(ended[t], state, proposed)
-            states.append(state)
-        return torch.stack(states), state
+        halves = torch.cat((state.real, state.imag), dim=-1)
+        return halves if sequences.batched else halves.unsqueeze(0)
 
     def step(self, input: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """One time step for streaming: (output, next state)."""

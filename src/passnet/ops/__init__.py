@@ -3,13 +3,16 @@
 from passnet.ops.backend import BackendRefused
 from passnet.ops.gru_scan import GruScan, gru_backends, gru_scan
 from passnet.ops.lstm_scan import LstmScan, lstm_backends, lstm_scan
+from passnet.ops.unitary_scan import UnitaryScan, unitary_backends
 
 __all__ = [
     "BackendRefused",
     "GruScan",
     "LstmScan",
+    "UnitaryScan",
     "gru_backends",
     "gru_scan",
     "lstm_backends",
     "lstm_scan",
+    "unitary_backends",
 ]

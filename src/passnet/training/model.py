@@ -14,6 +14,8 @@ from passnet.config import Model
 from passnet.layers import GRU, LSTM, Highway, UnitaryRNN
 from passnet.layers.recurrent import RecurrentLayer
 from passnet.matrices.initialisation import fill_bias, fill_input
+from passnet.ops import BackendRefused, unitary_backends
+from passnet.ops.backend import unknown_backend
 from passnet.tasks.task import Readout
 
 State = tuple[Tensor, ...]
@@ -97,8 +99,6 @@ class SequenceNetwork(Network):
         return final if isinstance(final, tuple) else (final,)
 
     def backend(self, inputs: Tensor, lengths: Tensor | None = None) -> str:
-        if isinstance(self.rnn, UnitaryRNN):
-            return "eager"
         if self.rnn.backend != "auto":
             return self.rnn.backend
         reasons = self.rnn.explain_backends(inputs, lengths=lengths)
@@ -213,7 +213,10 @@ def _highway(model: Model, inputs: int, outputs: int) -> HighwayNetwork:
 
 def _recurrent(model: Model, inputs: int, backend: str) -> RecurrentLayer | UnitaryRNN:
     if model.cell == "urnn":
-        return UnitaryRNN(inputs, model.size)
+        names = [own.name for own in unitary_backends()]
+        if backend not in ("auto", *names):
+            raise BackendRefused(f"in a uRNN {unknown_backend(backend, names)}")
+        return UnitaryRNN(inputs, model.size, backend=backend)
     shared = {
         "matrix": model.matrix,
         "carry_bias": model.carry_bias,

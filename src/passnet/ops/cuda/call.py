@@ -116,6 +116,6 @@ def refuses_device(device: torch.device, structure: str) -> str | None:
     """Why these tensors are not for the CUDA scan at all, or None."""
     if device.type != "cuda":
         return f"the CUDA scan runs on a GPU and this call is on {device.type}"
-    if structure not in ("dense", "low_rank", "low_rank_plus_diagonal"):
+    if structure not in ("dense", "low_rank", "low_rank_plus_diagonal", "unitary"):
         return f"the CUDA scan has no {structure.replace('_', '-')} matrices"
     return None

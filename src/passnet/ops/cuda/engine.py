@@ -89,7 +89,7 @@ class CudaEngine(Engine[Scan]):
         outputs, saved = call.outputs_like(), _saved(found, call)
         if outputs[0].numel():
             chip, room = self._serve(found, call)
-            drive = _drive(call, chip)
+            drive = drive_of(call, chip)
             passes.forward(chip, room, found, call, drive, outputs=outputs, saved=saved)
         return [*outputs, *saved]
 
@@ -132,7 +132,8 @@ class CudaEngine(Engine[Scan]):
         return chip, room
 
 
-def _drive(call: ScanCall, chip: Chip) -> Tensor:
+def drive_of(call: ScanCall, chip: Chip) -> Tensor:
+    """What a call's source gives to every gate at every step."""
     source = call.source
     if isinstance(source, Inputs) and inputs_on_gpu.serves(source):
         return inputs_on_gpu.form_drive(source, chip)

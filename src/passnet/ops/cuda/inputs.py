@@ -89,7 +89,7 @@ def gradient_options(
     cut: Tiles, gates: int, units: int, dtype: torch.dtype, *, symbols: bool, bias: bool
 ) -> tuple[str, ...]:
     """The macros for the gradients of input matrices."""
-    constants = {"IO_TYPE": ELEMENTS[dtype], "CELL": 2 if gates == 4 else 0, "N": units}
+    constants = {"IO_TYPE": ELEMENTS[dtype], "CELL": {2: 3, 3: 0, 4: 2}[gates], "N": units}
     constants |= {"SYMBOLS": int(symbols), "BIAS": int(bias), "D": 0, "DIAG": 0, "TIED": 0}
     constants |= {"MASKS": 0, "HOLD": 0, "HOLD_CELL": 0, "INNER": 0}
     return (*cut.options(), *(f"-D{name}={value}" for name, value in constants.items()))

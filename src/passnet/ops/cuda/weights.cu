@@ -15,7 +15,7 @@
 // SYMBOLS -1 recurrent, 0 features, 1 symbols, MMA whether tensor cores multiply; if not, UM x KM
 // results of a thread.
 
-constexpr int G = CELL == 2 ? 4 : 3;
+constexpr int G = CELL == 3 ? 2 : CELL == 2 ? 4 : 3;  // 3: the two parts of complex inputs
 constexpr bool RECURRENT = SYMBOLS < 0;
 constexpr int U = 128;  // units of a tile
 constexpr bool MERGED = TIED && MASKS != 2;
