@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from passnet.bench.measure import Row
+from passnet.bench.measure import Row, _calls
 from passnet.bench.record import growth
 from passnet.cli import main
 
@@ -159,6 +159,15 @@ def test_bench_names_its_cases_when_none_is_meant(capsys):
     assert main(["bench", "nothing like it", "--device", "cpu"]) == 2
     said = capsys.readouterr().err
     assert "'nothing like it'" in said and "psmnist: LSTM n=128 d=24 T=196 B=20" in said
+
+
+def test_how_many_calls_are_timed_together():
+    assert _calls("nn.GRU", "forward", "cpu", 0.1) == 1
+    assert _calls("nn.GRU", "forward", "cuda", 0.1) == 20
+    assert _calls("nn.GRU", "forward", "cuda", 5.0) == 4
+    assert _calls("nn.GRU", "forward", "cuda", 90.0) == 1
+    assert _calls("loop", "forward", "cuda", 0.1) == 1
+    assert _calls("passnet", "one step", "cpu", 0.1) == 100
 
 
 def test_bench_checks_then_times(capsys, tmp_path):

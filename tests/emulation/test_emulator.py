@@ -164,6 +164,25 @@ def test_the_tensor_core_multiplies_its_fragments(emulator):
     assert (c.abs() <= exact.abs()).all(), "a tensor core rounds towards zero"
 
 
+@pytest.mark.parametrize("name", ["sigmoid", "tanh_exact"])
+def test_activations_are_right_to_a_unit_or_so_in_the_last_place(emulator, name):
+    body = f"const int i = blockIdx.x * 64 + threadIdx.x; out[i] = {name}(in[i]);"
+    made = probe(emulator(), "const float* in, float* out", body)
+    values = torch.cat([torch.randn(4096) * scale for scale in (0.01, 0.3, 1.0, 3.0, 8.0)])
+    out = torch.zeros_like(values)
+    run(made, values, out, blocks=len(values) // 64)
+    exact = getattr(torch, name.removesuffix("_exact"))(values.double())
+    assert ((out - exact).abs() / exact.abs()).max() < 3 * 2**-24
+
+    beyond = torch.tensor(
+        [float("inf"), -float("inf"), float("nan"), 1e30, -1e30, 0.0, 90.0, -90.0]
+    )
+    values, out = beyond.repeat(8), torch.zeros(64)
+    run(made, values, out)
+    expected = getattr(torch, name.removesuffix("_exact"))(beyond)
+    torch.testing.assert_close(out[:8], expected, rtol=1e-6, atol=1e-37, equal_nan=True)
+
+
 BARRIER = re.compile(r"(if \([^)]*\) )?__syncthreads\(\);|wait_for_groups<[^<>]*>\(\);")
 # Its exchange has other barriers before the memory it guards is used again.
 SPARE = {("large_products.cuh", "if (LANES > 1) __syncthreads();")}

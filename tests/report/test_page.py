@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from made_up_runs import experiment_of, write_run
 
+from passnet.cli import main
 from passnet.experiments import DISCREPANCIES, get, names
 from passnet.report import ReportError, write_page
 from passnet.report.page import render_page
@@ -219,6 +220,17 @@ def test_the_speed_tables(tmp_path):
     for part in ("made-up GPU", "1.25 ms", "5.00 ms", "4.0x", "1 MiB", "b: forward"):
         assert part in page
     assert '"speed-0"' in page and '"speed-1"' in page
+
+
+def test_the_command_finds_timings_by_itself(tmp_path, monkeypatch):
+    folder = tmp_path / "benchmarks" / "results"
+    folder.mkdir(parents=True)
+    row = {"shape": "GRU", "n": 1, "d": 1, "T": 1, "B": 1, "pass": "forward", "milliseconds": 7.5}
+    (folder / "a.json").write_text(json.dumps([row | {"contender": "passnet"}]))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs").mkdir()
+    assert main(["report", "runs", "--out", "page.html"]) == 0
+    assert "7.50 ms" in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize("content", ["{", "{}", '[{"n": 1}]', "[7]"])

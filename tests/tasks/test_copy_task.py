@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from passnet.tasks import Copy, Totals
-from passnet.tasks.copy import BLANK, RUN, arrange
+from passnet.tasks.copy import BLANK, RUN, STAGES, arrange
+from passnet.training.feed import batches_at_once
 
 
 def test_layout_by_hand() -> None:
@@ -115,3 +116,22 @@ def test_first_batch_is_the_one_it_always_was() -> None:
     """A change here makes old runs impossible to continue or repeat."""
     batch = Copy(lag=3, length=4).batch("train", 0, batch_size=3, seed=7)
     assert batch.inputs[:4].t().tolist() == [[5, 5, 6, 3], [5, 7, 7, 5], [1, 0, 7, 7]]
+
+
+def test_a_curriculum_reaches_the_full_lag_and_stays_there() -> None:
+    task = Copy(lag=200, length=3, train_size=None, curriculum=100)
+    lags = [task.lag_at(update) for update in range(120)]
+    assert lags == sorted(lags)
+    assert len(set(lags)) == STAGES + 1
+    assert lags[0] < 3 and lags[99] < 200 and set(lags[100:]) == {200}
+    for update in (0, 50, 100):
+        batch = task.batch("train", update, batch_size=4)
+        assert batch.inputs.shape == (lags[update] + 6, 4)
+        assert (batch.inputs == RUN).int().argmax(0).tolist() == [lags[update] + 2] * 4
+        assert batch.denominator == batch.targets.numel()
+    assert task.batch("valid", 0, batch_size=4).inputs.shape == (206, 4)
+
+
+def test_batches_of_a_curriculum_are_not_drawn_together() -> None:
+    assert batches_at_once(Copy(lag=9, train_size=None), 4) > 1
+    assert batches_at_once(Copy(lag=9, train_size=None, curriculum=10), 4) == 1

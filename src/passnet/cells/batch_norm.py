@@ -59,7 +59,7 @@ class _Normalised(torch.autograd.Function):
     """x normalised by its own statistics, and these, for the running averages alone.
 
     The backward is derived by hand: a step of a Highway network is mostly launches, and autograd
-    would take about twice as many here. With y = (x - m) / (s + epsilon) and means over the rows,
+    would take more of them. With y = (x - m) / (s + epsilon) and means over the rows,
     dx = (dy - mean(dy)) / (s + epsilon) - y mean(dy y) / s.
     """
 

@@ -77,6 +77,7 @@ def _scan_once(
 def _prepared_step(
     layer: RecurrentLayer, x: Tensor, state: Sequence[Tensor]
 ) -> tuple[Tensor, list[Tensor]] | None:
+    """Each cell's step in the compiled library, which reads the parameters where they lie."""
     if layer.backend not in ("auto", "cpu") or not 0 < x.shape[0] <= FEW:
         return None
     cells = layer.cells._modules.values()

@@ -43,18 +43,17 @@ def trials(groups: Iterable[Group]) -> list[Trials]:
 
 def _of_one_name(groups: list[Group]) -> Trials:
     first = groups[0]
-    everywhere = set(first.changes or ()).intersection(*(group.changes or () for group in groups))
-    shared = [change for change in first.changes or () if change in everywhere]
+    everywhere = set(first.changes or ())
+    everywhere.intersection_update(*(group.changes or () for group in groups))
+    if len(groups) == 1:
+        everywhere.clear()  # of one alone, all changes are its own
     chances = {numbers.score(group.metric, group.chance()) for group in groups}
     return Trials(
         name=first.name,
         metric=first.metric.replace("_", " "),
-        shared=" ".join(shared if len(groups) > 1 else ()),
+        shared=" ".join(change for change in first.changes or () if change in everywhere),
         chance=", ".join(sorted(chances)),
-        rows=tuple(
-            _trial(group, without=set(shared) if len(groups) > 1 else set())
-            for group in sorted(groups, key=_rank)
-        ),
+        rows=tuple(_trial(group, shared=everywhere) for group in sorted(groups, key=_rank)),
     )
 
 
@@ -65,11 +64,11 @@ def _rank(group: Group) -> float:
     return found.mean if better(group.metric) == "min" else -found.mean
 
 
-def _trial(group: Group, *, without: set[str]) -> Trial:
-    own = [change for change in group.changes or () if change not in without]
+def _trial(group: Group, *, shared: set[str]) -> Trial:
+    own = [change for change in group.changes or () if change not in shared]
     score = numbers.summary(group.metric, group.summary())
     return Trial(
-        changes=" ".join(own) or "nothing else",
+        changes=" ".join(own) or ("nothing else" if shared else "nothing"),
         score=score if group.scored else standing(group),
         seeds=len(group.finished),
         updates=updates_text(group),

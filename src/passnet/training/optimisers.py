@@ -100,7 +100,7 @@ def build_optimiser(
                 betas=optimiser.betas,
                 eps=optimiser.epsilon,
                 weight_decay=optimiser.weight_decay,
-                # One launch in a graph; elsewhere the plain sums, the same in every version.
+                # In a graph one launch instead of a dozen passes over all parameters.
                 foreach=not capturable,
                 fused=capturable,
                 capturable=capturable,
