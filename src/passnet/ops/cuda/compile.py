@@ -13,6 +13,8 @@ from pathlib import Path
 import torch
 
 SOURCES = Path(__file__).parent
+# NVRTC 13.0 takes the generic lambdas of a kernel for host functions unless told otherwise.
+FLAGS = ("--std=c++17", "--device-as-default-execution-space")
 
 
 class CompileError(RuntimeError):
@@ -51,6 +53,10 @@ class Nvrtc:
         for name in [path] if path else _nvrtc_candidates():
             try:
                 library = ctypes.CDLL(name)
+                # NVRTC asks for these by name alone and does not look beside itself.
+                beside = Path(name).with_name("libnvrtc-builtins.so.*")
+                for builtins in glob.glob(str(beside)) if beside.is_absolute() else ():
+                    ctypes.CDLL(builtins)
                 library.nvrtcVersion  # noqa: B018 (looks the symbol up)
             except (OSError, AttributeError) as error:
                 tried.append(f"{name} ({error})")
@@ -79,7 +85,7 @@ class Nvrtc:
             )
         )
         try:
-            flags = [f"--gpu-architecture={arch}", "--std=c++17", *options]
+            flags = [f"--gpu-architecture={arch}", *FLAGS, *options]
             array = (ctypes.c_char_p * len(flags))(*[flag.encode() for flag in flags])
             status = self.library.nvrtcCompileProgram(program, len(flags), array)
             if status:
@@ -106,7 +112,7 @@ def nvrtc() -> Nvrtc:
 def cubin(source: str, *, arch: str, options: tuple[str, ...] = ()) -> bytes:
     """Compile, or read what an earlier process compiled from the same text and options."""
     compiler = nvrtc()
-    key = "\0".join([source, arch, *options, repr(compiler.version)])
+    key = "\0".join([source, arch, *FLAGS, *options, repr(compiler.version)])
     path = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()}.cubin"
     try:
         return path.read_bytes()
