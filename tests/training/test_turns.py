@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import signal
 from dataclasses import replace
 
+import pytest
 import torch
 from tiny_runs import COPY, DIGITS, outcome
 
-from passnet.training import train
+from passnet.training import Interrupted, train, train_together
 from passnet.training.assembly import Options, assemble
 from passnet.training.distributed import World
-from passnet.training.events import silent
+from passnet.training.events import Started, silent
 from passnet.training.run import RunFolder
 from passnet.training.scoring import scoring
 from passnet.training.seeds import _Turns, take_turns
@@ -51,6 +54,35 @@ def test_where_none_is_ready_all_are_asked_again():
     log = []
     take_turns([Fake(name, length=2, pace=p, log=log) for name, p in (("a", 50), ("b", 20))])
     assert log == ["b", "b", "a", "a"]
+
+
+def test_so_many_at_once_and_the_next_when_one_ends():
+    log = []
+    lengths = {"a": 3, "b": 1, "c": 2, "d": 1}
+    take_turns([Fake(n, length=k, pace=1, log=log) for n, k in lengths.items()], at_once=2)
+    assert log == ["a", "b", "a", "c", "a", "c", "d"]
+
+
+def test_runs_that_wait_do_not_begin_after_a_signal(tmp_path):
+    experiments = [replace(COPY, seed=seed) for seed in range(3)]
+    folders = [tmp_path / f"seed-{e.seed}" for e in experiments]
+
+    def leave(event):
+        if isinstance(event, Started):
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    found = train_together(experiments, folders, device="cpu", listener=leave)
+    assert all(isinstance(outcome, Interrupted) for outcome in found)
+    assert "before it began" in str(found[1]) and "same command" in str(found[2])
+    assert [(folder / "checkpoints").exists() for folder in folders] == [True, False, False]
+    again = train_together(experiments, folders, device="cpu")
+    assert [result.seed for result in again] == [0, 1, 2]
+
+
+@pytest.mark.parametrize("count", [0, -1])
+def test_a_number_of_runs_at_once_is_at_least_one(tmp_path, count):
+    with pytest.raises(ValueError, match="1 or more"):
+        train_together([COPY], [tmp_path], device="cpu", at_once=count)
 
 
 def test_nothing_to_do():

@@ -14,12 +14,9 @@ if TYPE_CHECKING:
     from passnet.report.plan import Places
 
 
-SIDE_BY_SIDE = 12
-"""How many small runs share a GPU at once: as many as keep it busy."""
-
-
 def batches(experiments: Sequence[Experiment], device: str | None) -> list[list[Experiment]]:
-    """What is trained at once: on a CPU one run; on a GPU a dozen, or a language model's seeds."""
+    """What is trained together: on a CPU one run; on a GPU all small ones, or a language model's
+    seeds."""
     if not experiments:
         return []
     from passnet.training.distributed import choose_device
@@ -31,8 +28,7 @@ def batches(experiments: Sequence[Experiment], device: str | None) -> list[list[
     for experiment in experiments:
         large = isinstance(experiment.task, CharacterTask)
         (by_preset.setdefault(experiment.name, []) if large else small).append(experiment)
-    dozens = [small[i : i + SIDE_BY_SIDE] for i in range(0, len(small), SIDE_BY_SIDE)]
-    return [*dozens, *by_preset.values()]
+    return [*([small] if small else []), *by_preset.values()]
 
 
 def train_and_publish(

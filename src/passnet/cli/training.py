@@ -67,10 +67,23 @@ def add(commands) -> None:
         default="auto",
         help="which scan backend must run it; one that cannot says why",
     )
+    parser.add_argument(
+        "--at-once",
+        type=_count,
+        metavar="6",
+        help="how many of several runs share a GPU at a time; the others wait (6)",
+    )
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
     parser.add_argument("--quiet", action="store_true", help="show only warnings while it runs")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(run=run)
+
+
+def _count(text: str) -> int:
+    number = int(text) if text.isdecimal() else 0
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs, such as 6")
+    return number
 
 
 def run(args: argparse.Namespace) -> int:
@@ -100,6 +113,7 @@ def _train(args: argparse.Namespace) -> int:
                 [folder for _, folder in plans],
                 listeners=[listener_for(f"{e.name} seed {e.seed}") for e, _ in plans],
                 **options,
+                **({} if args.at_once is None else {"at_once": args.at_once}),
             )
     failed = [result for result in found if isinstance(result, RunError)]
     for error in failed:

@@ -21,6 +21,13 @@ from passnet.training.run import RunFolder
 from passnet.training.session import Session
 from passnet.training.signals import Requests
 
+AT_ONCE = 6
+"""Runs side by side: a scan of 20 sequences takes as many of some 130 multiprocessors."""
+AHEAD = 4
+"""Updates that may wait on a stream: enough to keep it busy, few enough to be waited for."""
+PAUSE = 5e-5
+"""Seconds between looks at full streams."""
+
 
 def train_together(
     experiments: Sequence[Experiment],
@@ -36,13 +43,17 @@ def train_together(
     checkpoint_seconds: float | None = 120.0,
     capture: bool = True,
     tensorboard: bool = False,
+    at_once: int = AT_ONCE,
 ) -> list[Result | RunError]:
     """Train each experiment in its folder; a run that fails leaves its error in its place.
 
-    On a GPU all take turns update by update, each on a stream of its own, so that small models
-    share the chip; each computes what it would compute alone. SIGTERM and Ctrl-C save all of them.
-    `listeners` gives each run its own listener; otherwise all tell `listener`.
+    On a GPU up to `at_once` take turns update by update, each on a stream of its own, so that small
+    models share the chip, and the next begins when one ends; each computes what it would compute
+    alone. SIGTERM and Ctrl-C save all of them. `listeners` gives each run its own listener;
+    otherwise all tell `listener`.
     """
+    if at_once < 1:
+        raise ValueError(f"at_once={at_once}: give the number of runs side by side, 1 or more")
     listeners = [listener] * len(experiments) if listeners is None else list(listeners)
     if len(experiments) != len(folders):
         raise ValueError(f"got {len(experiments)} experiments and {len(folders)} folders")
@@ -77,7 +88,7 @@ def train_together(
         ]
         turns = [_Turns(session, own_stream=side_by_side) for session in sessions]
         if side_by_side:
-            take_turns(turns)
+            take_turns(turns, at_once=at_once)
         else:
             for turn in turns:
                 while turn.next():
@@ -85,16 +96,12 @@ def train_together(
         return [turn.outcome() for turn in turns]
 
 
-AHEAD = 4
-"""Updates that may wait on a stream: enough to keep it busy, few enough to be waited for."""
-PAUSE = 5e-5
-"""Seconds between looks at full streams."""
-
-
-def take_turns(turns: Sequence[_Turns]) -> None:
+def take_turns(turns: Sequence[_Turns], *, at_once: int = AT_ONCE) -> None:
     """Advance all to their ends, each as fast as its own stream: a slow one holds up no other."""
-    going = list(turns)
-    while going:
+    going, waiting = [], deque(turns)
+    while going or waiting:
+        while waiting and len(going) < at_once:
+            going.append(waiting.popleft())
         ready = [turn for turn in going if turn.ready()]
         for turn in ready:
             turn.next()

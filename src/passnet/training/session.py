@@ -65,6 +65,11 @@ class Session:
             if result is not None and result.diverged:
                 raise Diverged(result.updates)
             if result is None:
+                if self.requests.signal is not None and self.world.size == 1:
+                    raise Interrupted(
+                        f"stopped by {self.requests.signal} before it began in "
+                        f"{self.folder.path}: run the same command to go on"
+                    )
                 try:
                     self._begin()
                     yield from self._loop()
