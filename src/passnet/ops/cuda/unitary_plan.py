@@ -166,10 +166,7 @@ def plan(units: int, *, backward: bool, shared_limit: int) -> UnitaryPlan | None
                 layout = UnitaryPlan(first, second, threads)
                 if layout.fits(backward=backward):
                     found.append(layout)
-    # Of equals, those with the longer transform first are a tenth faster: there the numbers go
-    # through the twist in the order of shared memory.
-    order = lambda one: (one.cycles, one.threads, -one.first.length)  # noqa: E731
-    return min(found, key=order, default=None)
+    return min(found, key=lambda one: (one.cycles, one.threads), default=None)
 
 
 def _frugal(length: int, columns: int, threads: int) -> list[Step]:
