@@ -92,7 +92,7 @@ def test_equal_rows_are_normalised_to_exactly_the_shift(launches):
     mean, deviation, shift = torch.zeros(3), torch.ones(3), signed(3)
     out, statistics = KERNELS.normalise(x, mean, deviation, None, shift)
     assert torch.equal(out, shift.expand(100, 3))
-    assert torch.equal(statistics, torch.zeros(2, 3))
+    assert torch.equal(statistics, torch.tensor([[0.1] * 3, [0.0] * 3, [0.0] * 3]))
     assert launches == {"normalise_forward": 1}
 
 
@@ -148,18 +148,15 @@ def test_second_derivatives(name, activation):
 def test_everything_else_takes_the_plain_way(launches):
     layer = made_layer(MATRICES["low-rank"])
     x = signed(9, layer.size)
-
-    def loss(x):
-        return layer(x).square().sum()
-
-    torch.func.grad(loss)(x)
-    torch.func.vmap(layer.eval(), randomness="error")(x.unsqueeze(1))
-    layer.train()
+    layer(x[:0])
+    layer.double()(x.double())
+    # Batch norm in training has neither forward mode nor a transform that could move its averages.
+    layer.float().eval()
+    torch.func.grad(lambda x: layer(x).square().sum())(x)
+    torch.func.vmap(layer)(x.unsqueeze(1))
     torch.func.jvp(layer, (x,), (x,))
     with torch.autograd.forward_ad.dual_level():
         layer(torch.autograd.forward_ad.make_dual(x, x))
-    layer(x[:0])
-    layer.double()(x.double())
     assert not launches
 
 
@@ -173,10 +170,8 @@ def test_autocast_keeps_the_statistics_in_single_precision(launches):
     assert all(torch.isfinite(p.grad).all() for p in layer.parameters())
 
 
-def test_moved_averages_are_known_to_autograd():
-    layer = made_layer(MATRICES["low-rank"]).eval()
-    x = signed(9, layer.size).requires_grad_()
-    out = layer(x).sum()
-    layer.train()(x)
-    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-        out.backward()
+def test_autograd_is_told_that_averages_move():
+    layer = made_layer(MATRICES["low-rank"])
+    versions = [buffer._version for buffer in layer.buffers()]
+    layer(signed(9, layer.size))
+    assert all(b._version > v for b, v in zip(layer.buffers(), versions, strict=True))

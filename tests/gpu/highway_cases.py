@@ -11,6 +11,7 @@ from layer_twins import doubled, randomised, signed
 from torch import Tensor
 
 import passnet
+from passnet.cells import BatchNorm
 from passnet.ops.batch_norm import batch_norm
 from passnet.ops.cuda.highway import KERNELS
 from passnet.ops.highway_gate import highway_gate
@@ -128,8 +129,12 @@ def layer_numbers(layer: passnet.Highway, x: Tensor) -> Numbers:
     out = layer(x)
     named = {"input": x} | dict(layer.named_parameters())
     grads = torch.autograd.grad(out.square().sum(), list(named.values()))
-    buffers = {name: buffer.clone() for name, buffer in layer.named_buffers()}
-    return {"output": out.detach()} | dict(zip(named, grads, strict=True)) | buffers
+    found = {"output": out.detach()} | dict(zip(named, grads, strict=True))
+    for name, norm in layer.named_modules():
+        if isinstance(norm, BatchNorm):
+            # Together, since a mean may be zero but for rounding.
+            found[name] = torch.stack((norm.running_mean, norm.running_deviation))
+    return found
 
 
 def second_numbers(layer: passnet.Highway, x: Tensor) -> Numbers:

@@ -91,7 +91,7 @@ class HighwayKernels:
     ) -> tuple[Tensor, Tensor]:
         """(the result, statistics for the backward); moves `mean` and `deviation`."""
         rows = _stacked(x)
-        out, statistics = x.new_empty(x.shape), x.new_empty(2, *mean.shape)
+        out, statistics = x.new_empty(x.shape), x.new_empty(3, *mean.shape)
         given = [_lying(rows), _dense(scale), _dense(shift), mean, deviation]
         self._normalise("normalise_forward", rows, [*given, out, statistics])
         return out, statistics
@@ -103,7 +103,7 @@ class HighwayKernels:
         rows = _stacked(x)
         # Laid out like x, for the product that x comes from.
         dx = torch.empty_like(rows)
-        dscale, dshift = torch.empty_like(statistics).unbind()
+        dscale, dshift = torch.empty_like(statistics[:2]).unbind()
         given = [_lying(rows), _dense(grad), statistics, _dense(scale)]
         self._normalise("normalise_backward", rows, [*given, _lying(dx), dscale, dshift])
         return dx.view(x.shape), dscale, dshift

@@ -33,40 +33,46 @@ __device__ __forceinline__ float column_sum(float part, float (&parts)[SHARES][C
   return sum;
 }
 
-// statistics: how far the mean is from the first row, then the deviation. All is reckoned from the
-// first row, so that a deviation is exactly zero where all rows are equal.
+// statistics, a plane of each: the mean, what its rounding took away, the deviation. The first mean is
+// reckoned from the first row, so that it is exact where all rows are equal; the second pass corrects it.
 extern "C" __global__ void __launch_bounds__(COLUMNS * SHARES)
 normalise_forward(const float* __restrict__ x, const float* __restrict__ scale,
                   const float* __restrict__ shift, float* __restrict__ running_mean,
                   float* __restrict__ running_deviation, float* __restrict__ out,
                   float* __restrict__ statistics, long long apart, long long step, int N,
                   int columns) {
-  __shared__ float parts[2][SHARES][COLUMNS];
+  __shared__ float parts[3][SHARES][COLUMNS];
   const int column = blockIdx.x * COLUMNS + threadIdx.x % COLUMNS;
   const bool inside = column < columns;
   const int rows = inside ? N : 0;
-  const int at = blockIdx.y * columns + column;
+  const int at = blockIdx.y * columns + column, plane = gridDim.y * columns;
   const float* from = x + blockIdx.y * apart + column;
   float* to = out + (long long)blockIdx.y * N * columns + column;
-  const float first = inside ? from[0] : 0.0f;
-  auto load = [&](int row) { return from[row * step] - first; };
+  auto load = [&](int row) { return from[row * step]; };
 
-  float sum = 0.0f;
-  each_row(rows, load, [&](int, float v) { sum += v; });
-  const float offset = column_sum(sum, parts[0]) / N;
+  const float first = inside ? from[0] : 0.0f;
+  float sum = 0.0f, squares = 0.0f;
+  each_row(rows, load, [&](int, float v) { sum += v - first; });
+  const float mean = first + column_sum(sum, parts[0]) / N;
   sum = 0.0f;
-  each_row(rows, load, [&](int, float v) { sum = fmaf(v - offset, v - offset, sum); });
-  const float deviation = sqrtf(column_sum(sum, parts[1]) / N);
+  each_row(rows, load, [&](int, float v) {
+    sum += v - mean;
+    squares = fmaf(v - mean, v - mean, squares);
+  });
+  const float rest = column_sum(sum, parts[1]) / N;
+  const float variance = fmaf(-rest, rest, column_sum(squares, parts[2]) / N);
+  const float deviation = sqrtf(variance < 0.0f ? 0.0f : variance);
 
   const float by = 1.0f / (deviation + EPSILON);
   const float a = inside && scale ? scale[at] : 1.0f, b = inside && shift ? shift[at] : 0.0f;
   each_row(rows, load, [&](int row, float v) {
-    to[(long long)row * columns] = fmaf((v - offset) * by, a, b);
+    to[(long long)row * columns] = fmaf((v - mean - rest) * by, a, b);
   });
   if (inside && threadIdx.x < COLUMNS) {
-    statistics[at] = offset;
-    statistics[gridDim.y * columns + at] = deviation;
-    running_mean[at] = fmaf(MOMENTUM, first + offset - running_mean[at], running_mean[at]);
+    statistics[at] = mean;
+    statistics[plane + at] = rest;
+    statistics[2 * plane + at] = deviation;
+    running_mean[at] = fmaf(MOMENTUM, mean + rest - running_mean[at], running_mean[at]);
     running_deviation[at] = fmaf(MOMENTUM, deviation - running_deviation[at], running_deviation[at]);
   }
 }
@@ -85,15 +91,16 @@ normalise_backward(const float* __restrict__ x, const float* __restrict__ grad,
   const int column = blockIdx.x * COLUMNS + threadIdx.x % COLUMNS;
   const bool inside = column < columns;
   const int rows = inside ? N : 0;
-  const int at = blockIdx.y * columns + column;
+  const int at = blockIdx.y * columns + column, plane = gridDim.y * columns;
   const float* from = x + blockIdx.y * apart + column;
   const float* above = grad + (long long)blockIdx.y * N * columns + column;
   float* to = dx + blockIdx.y * apart + column;
-  const float first = inside ? from[0] : 0.0f, offset = inside ? statistics[at] : 0.0f;
-  const float deviation = inside ? statistics[gridDim.y * columns + at] : 0.0f;
+  const float mean = inside ? statistics[at] : 0.0f;
+  const float rest = inside ? statistics[plane + at] : 0.0f;
+  const float deviation = inside ? statistics[2 * plane + at] : 0.0f;
   const float by = 1.0f / (deviation + EPSILON);
   auto load = [&](int row) {
-    return Row{(from[row * step] - first - offset) * by, above[(long long)row * columns]};
+    return Row{(from[row * step] - mean - rest) * by, above[(long long)row * columns]};
   };
 
   float level = 0.0f, along = 0.0f;
@@ -105,9 +112,9 @@ normalise_backward(const float* __restrict__ x, const float* __restrict__ grad,
   along = column_sum(along, parts[1]);
 
   const float a = inside && scale ? scale[at] : 1.0f;
-  const float mean = level / N, slope = deviation > 0.0f ? along / N / deviation : 0.0f;
+  const float centre = level / N, slope = deviation == 0.0f ? 0.0f : along / N / deviation;
   each_row(rows, load, [&](int row, Row r) {
-    to[row * step] = a * fmaf(r.g - mean, by, -slope * r.y);
+    to[row * step] = a * fmaf(r.g - centre, by, -slope * r.y);
   });
   if (inside && threadIdx.x < COLUMNS) {
     dscale[at] = along;
