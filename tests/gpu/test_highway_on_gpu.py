@@ -135,13 +135,11 @@ def test_captured_in_a_cuda_graph():
     twin = copy.deepcopy(layer)
     graph.replay()
     expected = twin(x)
-    assert torch.equal(output, expected)
-    for got, want in zip(
-        grads, torch.autograd.grad(expected.square().sum(), list(twin.parameters())), strict=True
-    ):
-        assert torch.equal(got, want)
-    for got, want in zip(layer.buffers(), twin.buffers(), strict=True):
-        assert torch.equal(got, want)
+    wanted = torch.autograd.grad(expected.square().sum(), list(twin.parameters()))
+    # Products inside and outside of a graph need not be the same to the last bit.
+    torch.testing.assert_close(output, expected)
+    torch.testing.assert_close(grads, wanted, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(list(layer.buffers()), list(twin.buffers()))
 
 
 def test_compiled_without_graph_breaks():

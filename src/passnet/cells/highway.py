@@ -71,15 +71,16 @@ class HighwayCell(nn.Module):
         self.bias[1] = transform_bias
 
     def forward(self, state: Float[Tensor, "B n"]) -> Float[Tensor, "B n"]:
-        entering = F.dropout(state, self.dropout, self.training).unsqueeze(0)
+        entering = F.dropout(state, self.dropout, self.training)
         if isinstance(self.recurrent, LowRankMatrix):
-            z = self.recurrent.projected(entering).expand(2, -1, -1)
+            rows = entering.unsqueeze(0)
+            z = self.recurrent.projected(rows).expand(2, -1, -1)
             if self.norm_bottleneck is not None:
                 z = self.norm_bottleneck(z)
             z = F.dropout(z, self.dropout_bottleneck, self.training)
-            before = self.recurrent.expanded(z, entering)
+            before = self.recurrent.expanded(z, rows)
         else:
-            before = self.recurrent(entering[0])
+            before = self.recurrent(entering)
         if self.norm is None:
             before = before + self.bias.unsqueeze(1)
         else:

@@ -74,7 +74,7 @@ class LowRankMatrix(StructuredMatrix):
         right = self.factor("project")
         if x.shape[0] == 1 < right.shape[0]:
             # One product with the matrices of all gates, one below the other.
-            z = torch.matmul(x[0], right.flatten(0, 1).mT)
+            z = torch.matmul(x.squeeze(0), right.flatten(0, 1).mT)
             return z.unflatten(-1, right.shape[:2]).transpose(0, 1)
         return project(x, right)
 
