@@ -123,6 +123,16 @@ def test_layers(name, activation):
     assert_all_accurate(ours, reference=reference, truth=truth)
 
 
+def test_dropout_draws_the_same_masks():
+    layer = made_layer(MATRICES["low-rank"], dropout=0.3, dropout_bottleneck=0.3)
+    x = signed(40, layer.size)
+    torch.manual_seed(5)
+    found = layer(x)
+    with without_kernels():
+        torch.manual_seed(5)
+        torch.testing.assert_close(found, layer(x))
+
+
 def test_a_layer_launches_six_kernels(launches):
     layer = made_layer(MATRICES["diagonal"])
     layer_numbers(layer, signed(9, layer.size))

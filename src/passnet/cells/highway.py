@@ -77,7 +77,8 @@ class HighwayCell(nn.Module):
             z = self.recurrent.projected(rows).expand(2, -1, -1)
             if self.norm_bottleneck is not None:
                 z = self.norm_bottleneck(z)
-            z = F.dropout(z, self.dropout_bottleneck, self.training)
+            # Masks are drawn in the order of memory: dense, they are the same whoever formed z.
+            z = F.dropout(z.contiguous(), self.dropout_bottleneck, self.training)
             before = self.recurrent.expanded(z, rows)
         else:
             before = self.recurrent(entering)

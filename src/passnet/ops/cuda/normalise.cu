@@ -33,8 +33,8 @@ __device__ __forceinline__ float column_sum(float part, float (&parts)[SHARES][C
   return sum;
 }
 
-// statistics, a plane of each: the mean, what its rounding took away, the deviation. The first mean is
-// reckoned from the first row, so that it is exact where all rows are equal; the second pass corrects it.
+// statistics, a plane of each: a first mean, what it lacks, the deviation. The first mean is reckoned
+// from the first row, so that it is exact where all rows are equal; the second pass finds what it lacks.
 extern "C" __global__ void __launch_bounds__(COLUMNS * SHARES)
 normalise_forward(const float* __restrict__ x, const float* __restrict__ scale,
                   const float* __restrict__ shift, float* __restrict__ running_mean,
