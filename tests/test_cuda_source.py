@@ -10,6 +10,7 @@ import pytest
 import torch
 
 from passnet.ops.cuda import (
+    highway,
     inputs,
     large,
     large_plan,
@@ -101,6 +102,15 @@ def test_source_of_the_unitary_scan_compiles(compiler, arch):
     assert unitary.refuses(721, shared_limit=CHIPS[arch][1]) is None
     reason = unitary.refuses(5000, shared_limit=CHIPS[arch][1])
     assert "5000 complex units take 340016 bytes" in str(reason)
+
+
+@pytest.mark.parametrize("arch", CHIPS)
+def test_sources_of_the_highway_layer_compile(compiler, arch):
+    options = highway.norm_options()
+    assert compiler.compile(highway.norm_source(), arch=arch, options=options)
+    for activation in ("relu", "tanh"):
+        options = highway.gate_options(activation)
+        assert compiler.compile(highway.gate_source(), arch=arch, options=options)
 
 
 def test_instructions_are_written_in_one_file_and_each_has_a_twin_on_the_cpu():

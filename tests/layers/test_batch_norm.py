@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from passnet.cells.batch_norm import EPSILON, BatchNorm
+from passnet.cells.batch_norm import BatchNorm
+from passnet.equations.batch_norm import EPSILON
 
 
 def plain(x):

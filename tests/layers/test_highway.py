@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -163,3 +165,14 @@ def test_highway_dropout_is_in_the_bottleneck_and_before_it():
     ratio = layer(x) / layer.eval()(x)
     assert set(ratio.unique().tolist()) == {0.0, 2.0}
     assert torch.equal(ratio, ratio[:, :1].expand_as(ratio))
+
+
+@pytest.mark.parametrize("spec", HIGHWAY.values(), ids=HIGHWAY)
+def test_highway_compiles_without_graph_breaks(spec):
+    layer = randomised(passnet.Highway(SIZE, 2, matrix=spec, batch_norm=True))
+    other = copy.deepcopy(layer)
+    x = signed(12, SIZE)
+    compiled = torch.compile(other, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(x), layer(x))
+    for got, expected in zip(other.buffers(), layer.buffers(), strict=True):
+        torch.testing.assert_close(got, expected)

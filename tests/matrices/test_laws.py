@@ -163,18 +163,18 @@ def test_tied_gates_share_one_projection(spec):
 def test_halves_meet_in_the_bottleneck(spec):
     matrix = build(spec)
     if hasattr(matrix, "projected"):
-        x = torch.randn(GATES, 4, SIZE)
-        z = matrix.projected(x)
-        assert z.shape == (GATES, 4, spec.rank)
-        whole = matrix.expanded(z, x)
-        for gate in range(GATES):
-            double = build(spec, dtype=torch.float64)
-            double.load_state_dict(matrix.state_dict())
-            assert_accurate(
-                whole[gate],
-                reference=x[gate] @ written_out(matrix)[gate].mT,
-                truth=x[gate].double() @ written_out(double)[gate].mT,
-            )
+        double = build(spec, dtype=torch.float64)
+        double.load_state_dict(matrix.state_dict())
+        for x in (torch.randn(GATES, 4, SIZE), torch.randn(1, 4, SIZE)):
+            z = matrix.projected(x).expand(GATES, -1, -1)
+            assert z.shape == (GATES, 4, spec.rank)
+            whole = matrix.expanded(z, x)
+            for gate, rows in enumerate(x.expand(GATES, -1, -1)):
+                assert_accurate(
+                    whole[gate],
+                    reference=rows @ written_out(matrix)[gate].mT,
+                    truth=rows.double() @ written_out(double)[gate].mT,
+                )
     else:
         assert "expand" not in matrix.structure.factors or "blocks" in matrix.structure.factors
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, final
 
 import torch
@@ -12,10 +11,9 @@ from torch.nn import functional as F
 
 from passnet.cells.batch_norm import BatchNorm
 from passnet.config.matrix import MatrixSpec
-from passnet.equations import HIGHWAY_GATES, highway_layer
+from passnet.equations import HIGHWAY_GATES
 from passnet.matrices import GateMatrix, LowRankMatrix, build_matrix
-
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
+from passnet.ops.highway_gate import highway_gate
 
 
 @final
@@ -73,19 +71,22 @@ class HighwayCell(nn.Module):
         self.bias[1] = transform_bias
 
     def forward(self, state: Float[Tensor, "B n"]) -> Float[Tensor, "B n"]:
-        entering = F.dropout(state, self.dropout, self.training).unsqueeze(0)
+        entering = F.dropout(state, self.dropout, self.training)
         if isinstance(self.recurrent, LowRankMatrix):
-            z = self.recurrent.projected(entering.expand(2, -1, -1))
+            rows = entering.unsqueeze(0)
+            z = self.recurrent.projected(rows).expand(2, -1, -1)
             if self.norm_bottleneck is not None:
                 z = self.norm_bottleneck(z)
-            z = F.dropout(z, self.dropout_bottleneck, self.training)
-            before = self.recurrent.expanded(z, entering)
+            # Masks are drawn in the order of memory: dense, they are the same whoever formed z.
+            z = F.dropout(z.contiguous(), self.dropout_bottleneck, self.training)
+            before = self.recurrent.expanded(z, rows)
         else:
-            before = self.recurrent(entering[0])
-        if self.norm is not None:
-            before = self.norm(before)
-        before = before + self.bias.unsqueeze(1)
-        return highway_layer(state, before, activation=ACTIVATIONS[self.activation])
+            before = self.recurrent(entering)
+        if self.norm is None:
+            before = before + self.bias.unsqueeze(1)
+        else:
+            before = self.norm(before, shift=self.bias)
+        return highway_gate(state, before, self.activation)
 
     def state_matrix(self, gate: str) -> GateMatrix:
         """The named gate's matrix."""

@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from passnet.cells.highway import ACTIVATIONS, HighwayCell
+from passnet.cells.highway import HighwayCell
 from passnet.config.initialisation import check_initialisation
 from passnet.config.matrix import Dense, MatrixSpec
 from passnet.layers.arguments import (
@@ -18,6 +18,7 @@ from passnet.layers.arguments import (
     check_sizes,
 )
 from passnet.matrices import GateMatrix
+from passnet.ops.highway_gate import ACTIVATIONS
 
 
 @final

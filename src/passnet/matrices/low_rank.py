@@ -69,13 +69,20 @@ class LowRankMatrix(StructuredMatrix):
                 fill_diagonal(self.diagonal, init, units=self.size, generator=generator)
         self.reset_scales()
 
-    def projected(self, x: Float[Tensor, "gates N n"]) -> Float[Tensor, "gates N d"]:
-        """R x, the first half."""
-        return project(x, self.factor("project"))
+    def projected(self, x: Float[Tensor, "G N n"]) -> Float[Tensor, "G N d"]:
+        """R x, the first half, for rows of each gate or, with G = 1, rows that all gates read."""
+        right = self.factor("project")
+        if x.shape[0] == 1 < right.shape[0]:
+            # One product with the matrices of all gates, one below the other.
+            z = torch.matmul(x.squeeze(0), right.flatten(0, 1).mT)
+            return z.unflatten(-1, right.shape[:2]).transpose(0, 1)
+        return project(x, right)
 
     def expanded(
         self, z: Float[Tensor, "gates N d"], x: Float[Tensor, "gates N n"]
     ) -> Float[Tensor, "gates N n"]:
         """L z + D x, the second half, for a z that need not be R x any more."""
         out = expand(z, self.factor("expand"))
-        return out if self.diagonal is None else out + x * self.diagonal.unsqueeze(1)
+        if self.diagonal is None:
+            return out
+        return torch.addcmul(out, x, self.diagonal.unsqueeze(1))

@@ -58,6 +58,21 @@ def transformed() -> bool:
     return levels is not None or torch._C._len_torch_dispatch_stack() > 0
 
 
+def plain_only() -> bool:
+    """Whether anything but ordinary autograd is around this call."""
+    return torch.compiler.is_compiling() or transformed() or forward_ad._current_level >= 0
+
+
+def plain_gradients(
+    compute: Callable[..., Tensor], inputs: Sequence[Tensor | None], grad: Tensor
+) -> Found:
+    """Gradients of compute(*inputs) that can be differentiated again, None where none is wanted."""
+    own = [None if tensor is None else tensor.view_as(tensor) for tensor in inputs]
+    wanted = [tensor for tensor in own if tensor is not None and tensor.requires_grad]
+    found = iter(torch.autograd.grad(compute(*own), wanted, grad, create_graph=True))
+    return [next(found) if t is not None and t.requires_grad else None for t in own]
+
+
 def unserved_transform() -> str | None:
     """The transform around this call that a registered op cannot serve, or None.
 

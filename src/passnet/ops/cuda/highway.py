@@ -1,0 +1,156 @@
+"""The kernels of a Highway layer: batch normalisation and the gate, one launch each way."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from math import ceil
+from typing import final
+
+import torch
+from torch import Tensor
+
+from passnet.equations.batch_norm import EPSILON, MOMENTUM
+from passnet.ops.cuda.chip import Chip, Launches, chip_of
+from passnet.ops.cuda.compile import read_source
+from passnet.ops.transforms import plain_only
+
+COLUMNS, NORM_THREADS = 32, 512
+"""Columns of a block that normalises, and its threads: `normalise.cu` has the same."""
+GATE_THREADS = 256
+RELU = {"relu": 1, "tanh": 0}
+
+
+def norm_source() -> str:
+    """The text of both passes of batch normalisation."""
+    return read_source("ptx.cuh", "common.cuh", "normalise.cu")
+
+
+def norm_options() -> tuple[str, ...]:
+    """Its macros."""
+    return "-DIO_TYPE=0", f"-DEPSILON={EPSILON}f", f"-DMOMENTUM={MOMENTUM}f"
+
+
+def gate_source() -> str:
+    """The text of both passes of the gate."""
+    return read_source("ptx.cuh", "common.cuh", "gate.cu")
+
+
+def gate_options(activation: str) -> tuple[str, ...]:
+    """Its macros."""
+    return "-DIO_TYPE=0", f"-DRELU={RELU[activation]}"
+
+
+@cache
+def _norm(chip: Chip, name: str) -> Launches:
+    return chip.kernel(norm_source(), name, options=norm_options(), shared=0)
+
+
+@cache
+def _gate(chip: Chip, name: str, activation: str) -> Launches:
+    return chip.kernel(gate_source(), name, options=gate_options(activation), shared=0)
+
+
+@final
+class HighwayKernels:
+    """They serve float32 on a GPU where nothing but ordinary autograd is around the call."""
+
+    def __init__(
+        self, chips: Callable[[torch.device], Chip] = chip_of, device_type: str = "cuda"
+    ) -> None:
+        """`chips` says what tensors are on, `device_type` which of them to take."""
+        self._chip_of, self._device_type = chips, device_type
+
+    def normalises(
+        self, x: Tensor, mean: Tensor, deviation: Tensor, scale: Tensor | None, shift: Tensor | None
+    ) -> bool:
+        """Whether `normalise` serves these tensors."""
+        if plain_only() or not self._serves(x, mean, deviation, scale, shift):
+            return False
+        row = x.shape[:-2] + x.shape[-1:]
+        given = [t for t in (mean, deviation, scale, shift) if t is not None]
+        # The statistics are written where they lie; the others may be copied.
+        written = mean.is_contiguous() and deviation.is_contiguous()
+        return x.dim() in (2, 3) and written and all(t.shape == row for t in given)
+
+    def gates(self, state: Tensor, before: Tensor) -> bool:
+        """Whether `gate` serves these tensors."""
+        if plain_only() or not self._serves(state, before):
+            return False
+        return before.shape == (2, *state.shape)
+
+    def _serves(self, *tensors: Tensor | None) -> bool:
+        return all(
+            t is None
+            or (t.device.type == self._device_type and t.dtype == torch.float32 and t.numel() > 0)
+            for t in tensors
+        )
+
+    def normalise(
+        self, x: Tensor, mean: Tensor, deviation: Tensor, scale: Tensor | None, shift: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """(the result, statistics for the backward); moves `mean` and `deviation`."""
+        rows = _stacked(x)
+        out, statistics = x.new_empty(x.shape), x.new_empty(3, *mean.shape)
+        given = [_lying(rows), _dense(scale), _dense(shift), mean, deviation]
+        self._normalise("normalise_forward", rows, [*given, out, statistics])
+        return out, statistics
+
+    def normalise_backward(
+        self, grad: Tensor, x: Tensor, statistics: Tensor, scale: Tensor | None
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Gradients of x, of a scale and of a shift."""
+        rows = _stacked(x)
+        # Laid out like x, for the product that x comes from.
+        dx = torch.empty_like(rows)
+        dscale, dshift = torch.empty_like(statistics[:2]).unbind()
+        given = [_lying(rows), _dense(grad), statistics, _dense(scale)]
+        self._normalise("normalise_backward", rows, [*given, _lying(dx), dscale, dshift])
+        return dx.view(x.shape), dscale, dshift
+
+    def _normalise(self, name: str, rows: Tensor, arguments: list) -> None:
+        stack, count, columns = rows.shape
+        strides = rows.stride()[:2]
+        _norm(self._chip_of(rows.device), name).launch(
+            (ceil(columns / COLUMNS), stack, 1),
+            NORM_THREADS,
+            [*arguments, *strides, count, columns],
+        )
+
+    def gate(self, state: Tensor, before: Tensor, activation: str) -> Tensor:
+        """The next state."""
+        out = state.new_empty(state.shape)
+        self._gate("gate_forward", activation, [_dense(state), _dense(before), out])
+        return out
+
+    def gate_backward(
+        self, grad: Tensor, state: Tensor, before: Tensor, activation: str
+    ) -> tuple[Tensor, Tensor]:
+        """Gradients of the state and of what is before the activations."""
+        dstate, dbefore = state.new_empty(state.shape), before.new_empty(before.shape)
+        given = [_dense(grad), _dense(state), _dense(before)]
+        self._gate("gate_backward", activation, [*given, dstate, dbefore])
+        return dstate, dbefore
+
+    def _gate(self, name: str, activation: str, arguments: list) -> None:
+        count = arguments[0].numel()
+        kernel = _gate(self._chip_of(arguments[0].device), name, activation)
+        kernel.launch((ceil(count / GATE_THREADS), 1, 1), GATE_THREADS, [*arguments, count])
+
+
+def _dense(tensor: Tensor | None) -> Tensor | None:
+    return None if tensor is None else tensor.contiguous()
+
+
+def _stacked(x: Tensor) -> Tensor:
+    """x as [stack, N, features], copied unless it or its transpose is dense."""
+    rows = x if x.dim() == 3 else x.unsqueeze(0)
+    return rows if _lying(rows).is_contiguous() else rows.contiguous()
+
+
+def _lying(rows: Tensor) -> Tensor:
+    """The same numbers in the order in which they lie in memory."""
+    return rows if rows.is_contiguous() else rows.transpose(0, 1)
+
+
+KERNELS = HighwayKernels()
