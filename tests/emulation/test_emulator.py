@@ -7,6 +7,7 @@ import re
 import pytest
 import torch
 from emulator import BACKWARDS, IN_ORDER, EmulationError, Emulator
+from gpu.highway_cases import Norm
 from gpu.input_cases import compared, made
 from gpu.scan_cases import Case, cast, kernel, make
 from gpu.unitary_cases import Case as UnitaryCase
@@ -17,6 +18,7 @@ from test_emulated_kernels import CRAMPED, use_tensor_cores, where
 
 from passnet.ops.cuda import large
 from passnet.ops.cuda.compile import SOURCES, read_source
+from passnet.ops.cuda.highway import KERNELS
 
 ORDERS = (BACKWARDS, 2, 3, 4, 5, 6)
 
@@ -255,8 +257,15 @@ def test_every_barrier_of_the_kernels_is_needed(emulator, monkeypatch, name, spa
         call, grad = single(call), grad.float()
         return chip, lambda: unitary_kernel(call, grad, chips=lambda device: chip)
 
+    def norm(chip: Emulator):
+        monkeypatch.setattr(KERNELS, "_chip_of", lambda device: chip)
+        monkeypatch.setattr(KERNELS, "_device_type", "cpu")
+        return chip, lambda: Norm(20, 33, 2).numbers(0, torch.float32)
+
     if name == "drive.cu":
         trials = [drive(chip(processors=1))]
+    elif name == "normalise.cu":
+        trials = [norm(chip())]
     elif name.startswith("large"):
         cramped = chip(processors=4, shared_limit=CRAMPED["gru_before"])
         trials = [scan(33, cramped, large), scan(None, chip(processors=12), large)]

@@ -57,7 +57,7 @@ class Norm:
 
     @property
     def draws(self) -> int:
-        return max(1, 400 // (self.rows * self.columns))
+        return max(1, 400 // (self.rows * self.columns), 32 // self.columns)
 
     def numbers(self, seed: int, dtype: torch.dtype, device: str = "cpu") -> Numbers:
         """The result, both running averages and all gradients."""

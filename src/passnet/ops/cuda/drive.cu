@@ -10,7 +10,7 @@ constexpr int PITCH = U + 1;
 constexpr int QUAD = WIDTH < 4 ? 1 : 4;
 constexpr int COLUMNS = (WIDTH + QUAD - 1) / QUAD * QUAD;  // the last ones may be zeros
 
-extern "C" __global__ void __launch_bounds__(128)
+extern "C" __global__ void __launch_bounds__(128, QUAD == 4 && !SYMBOLS ? 6 : 1)
 form_drive(const io_t* __restrict__ x, const long long* __restrict__ symbols,
            const io_t* __restrict__ scale, const io_t* __restrict__ weight,
            const io_t* __restrict__ bias, io_t* __restrict__ drive, int count, int chunk) {

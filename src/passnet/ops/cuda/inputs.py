@@ -11,7 +11,16 @@ from torch import Tensor
 from passnet.ops.cuda.call import ELEMENTS
 from passnet.ops.cuda.chip import Chip, Launches
 from passnet.ops.cuda.compile import read_source
-from passnet.ops.cuda.weights import MANY_UNITS, Tiles, aligned, chunks_of, kernels, tiles
+from passnet.ops.cuda.weights import (
+    MANY_UNITS,
+    RESERVED,
+    SHARED_EACH,
+    Tiles,
+    aligned,
+    chunks_of,
+    kernels,
+    tiles,
+)
 from passnet.ops.inputs import Inputs
 
 UNITS, ROWS, THREADS = 128, 32, 128
@@ -20,6 +29,8 @@ WIDEST = 64
 WIDE = 16
 """From here on, for many units, tensor cores form the gradient of features."""
 BLOCKS_EACH = 8
+"""Blocks on a multiprocessor, all of which run at once: fewer where shared memory or, for many
+features, registers are short."""
 
 
 def serves(inputs: Inputs) -> bool:
@@ -64,7 +75,7 @@ def form_drive(inputs: Inputs, chip: Chip) -> Tensor:
         bias=bias is not None,
     )
     across = ceil(units / UNITS)
-    wanted = ceil(chip.processors * BLOCKS_EACH / (across * gates))
+    wanted = chip.processors * _resident(weight.shape[-1], symbols) // (across * gates) or 1
     each = ceil(ceil(rows / min(wanted, ceil(rows / ROWS))) / ROWS) * ROWS
     _drive_kernel(options, chip).launch(
         (across, gates, ceil(rows / each)),
@@ -73,6 +84,12 @@ def form_drive(inputs: Inputs, chip: Chip) -> Tensor:
          _dense(bias), drive, rows, each],
     )  # fmt: skip
     return drive
+
+
+def _resident(width: int, symbols: bool) -> int:
+    shared = 4 * width * (UNITS + 1 + (0 if symbols else ROWS)) + RESERVED
+    most = 6 if width >= 4 and not symbols else BLOCKS_EACH
+    return min(most, SHARED_EACH // shared)
 
 
 def _dense(tensor: Tensor | None) -> Tensor | None:
