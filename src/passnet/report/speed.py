@@ -64,7 +64,8 @@ def read_speed(folder: Folder) -> list[SpeedFile]:
     root = Path(folder)
     if not root.is_dir():
         raise ReportError(f"there is no folder {root}: give the folder of benchmark results")
-    paths = sorted(root.glob("*.json"), key=lambda path: ("growth" in path.stem, path.stem))
+    newest_first = sorted(root.glob("*.json"), key=lambda path: path.stem, reverse=True)
+    paths = sorted(newest_first, key=lambda path: "growth" in path.stem)
     return [_file(path) for path in paths]
 
 
