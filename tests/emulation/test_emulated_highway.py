@@ -33,8 +33,8 @@ SHUFFLED = 2
 def chip(emulator, monkeypatch):
     """The kernels take tensors of the CPU, to an emulated chip."""
     chip = emulator()
-    monkeypatch.setattr(KERNELS, "_chip_of", lambda device: chip)
-    monkeypatch.setattr(KERNELS, "_device_type", "cpu")
+    monkeypatch.setattr(KERNELS, "chip_of", lambda device: chip)
+    monkeypatch.setattr(KERNELS, "device_type", "cpu")
     return chip
 
 

@@ -258,8 +258,8 @@ def test_every_barrier_of_the_kernels_is_needed(emulator, monkeypatch, name, spa
         return chip, lambda: unitary_kernel(call, grad, chips=lambda device: chip)
 
     def norm(chip: Emulator):
-        monkeypatch.setattr(KERNELS, "_chip_of", lambda device: chip)
-        monkeypatch.setattr(KERNELS, "_device_type", "cpu")
+        monkeypatch.setattr(KERNELS, "chip_of", lambda device: chip)
+        monkeypatch.setattr(KERNELS, "device_type", "cpu")
         return chip, lambda: Norm(20, 33, 2).numbers(0, torch.float32)
 
     if name == "drive.cu":

@@ -22,11 +22,11 @@ Numbers = dict[str, Tensor]
 @contextmanager
 def without_kernels() -> Iterator[None]:
     """Nothing is served here."""
-    KERNELS._device_type, before = "nowhere", KERNELS._device_type
+    KERNELS.device_type, before = "nowhere", KERNELS.device_type
     try:
         yield
     finally:
-        KERNELS._device_type = before
+        KERNELS.device_type = before
 
 
 def three_ways(make: Callable[[int, torch.dtype], Numbers], draws: int):

@@ -71,7 +71,8 @@ def add(commands) -> None:
         "--at-once",
         type=_count,
         metavar="6",
-        help="how many of several runs share a GPU at a time; the others wait (6)",
+        help="how many of several runs share a GPU at a time, the others wait (6); a CPU takes "
+        "one after another",
     )
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
     parser.add_argument("--quiet", action="store_true", help="show only warnings while it runs")
@@ -115,9 +116,12 @@ def _train(args: argparse.Namespace) -> int:
                 **options,
                 **({} if args.at_once is None else {"at_once": args.at_once}),
             )
-    failed = [result for result in found if isinstance(result, RunError)]
-    for error in failed:
-        print(f"passnet: {error}", file=sys.stderr)
+    failed = []
+    for (experiment, _), result in zip(plans, found, strict=True):
+        if isinstance(result, RunError):
+            failed.append(result)
+            which = f"{experiment.name} seed {experiment.seed}: " if len(plans) > 1 else ""
+            print(f"passnet: {which}{result}", file=sys.stderr)
     if any(isinstance(error, Interrupted) for error in failed):
         return INTERRUPTED
     pairs = [(p[1], r) for p, r in zip(plans, found, strict=True) if not isinstance(r, RunError)]
@@ -162,7 +166,8 @@ def _plans(args: argparse.Namespace) -> list[tuple[Experiment, Path]]:
         raise ConfigurationError("--seed and --seeds: give one of them")
     seeds = parse_seeds(args.seeds) if args.seeds else [args.seed]
     plans = []
-    for name in dict.fromkeys(args.names):
+    args.names = list(dict.fromkeys(args.names))
+    for name in args.names:
         if (Path(name) / "experiment.json").is_file():
             plans.append(_saved(name, args))
             continue
@@ -170,6 +175,10 @@ def _plans(args: argparse.Namespace) -> list[tuple[Experiment, Path]]:
         for seed in seeds:
             chosen = experiment if seed is None else dataclasses.replace(experiment, seed=seed)
             plans.append((chosen, _folder(chosen, args)))
+    folders = [folder.resolve() for _, folder in plans]
+    twice = next((folder for folder in folders if folders.count(folder) > 1), None)
+    if twice is not None:
+        raise ConfigurationError(f"two of these runs are in {twice}: name each once")
     return plans
 
 

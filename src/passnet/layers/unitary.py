@@ -14,6 +14,7 @@ from passnet.layers.arguments import check_sizes
 from passnet.layers.sequences import Sequences, read_sequences
 from passnet.ops import UnitaryScan, unitary_backends
 from passnet.ops.backend import choose, unknown_backend
+from passnet.ops.precision import no_autocast
 
 
 @final
@@ -42,6 +43,10 @@ class UnitaryRNN(nn.Module):
         names = [backend.name for backend in unitary_backends()]
         if backend not in ("auto", *names):
             raise ValueError(unknown_backend(backend, names))
+        if (dtype or torch.get_default_dtype()) not in (torch.float32, torch.float64):
+            raise ValueError(
+                f"dtype={dtype}: complex units need torch.float32 or torch.float64 for their parts"
+            )
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.batch_first = batch_first
@@ -86,9 +91,9 @@ class UnitaryRNN(nn.Module):
             input, lengths, batch_first=self.batch_first, input_size=self.input_size
         )
         weight = self.cell.input_weight
-        x = sequences.cast(weight.dtype, weight.device)
-        # There is no complex number of half precision, so autocast ends here.
-        x = x.to(weight.dtype) if x.is_floating_point() else x
+        # There is no complex number of half precision: autocast does not reach in here.
+        with no_autocast(weight.device):
+            x = sequences.cast(weight.dtype, weight.device)
         start, ended = self._start(state, sequences), sequences.ended(weight.device)
         return self.cell.scan(x, start, hold=ended), sequences
 
@@ -102,6 +107,11 @@ class UnitaryRNN(nn.Module):
             raise ValueError(
                 f"the initial state is {state.dtype} of shape {tuple(state.shape)}: "
                 f"expected {dtype} (complex) of shape {expected}"
+            )
+        if state.device != learned.device:
+            raise ValueError(
+                f"the initial state is on {state.device} and the layer on {learned.device}: "
+                "move it with .to(...)"
             )
         halves = torch.cat((state.real, state.imag), dim=-1)
         return halves if sequences.batched else halves.unsqueeze(0)

@@ -65,7 +65,7 @@ class Inputs:
         if self.scale is not None:
             rows = rows * self.scale.reshape(1, -1, 1)
         tables = rows.new_zeros(self.weight.mT.shape)
-        return tables.index_add_(1, self.x.flatten(), rows).mT, bias
+        return tables.index_add_(1, self.x.flatten(), rows).mT.contiguous(), bias
 
     def features_gradient(self, grad: Float[Tensor, "G T B n"]) -> Float[Tensor, "T B m"]:
         """That of the features."""

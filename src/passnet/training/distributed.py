@@ -108,6 +108,11 @@ def choose_device(wanted: str | torch.device | None = None) -> torch.device:
     return device
 
 
+def current(device: torch.device) -> contextlib.AbstractContextManager:
+    """Within the context a GPU is the one that streams and graphs are made on."""
+    return torch.cuda.device(device) if device.type == "cuda" else contextlib.nullcontext()
+
+
 @contextlib.contextmanager
 def joined(device: torch.device) -> Iterator[World]:
     """The world that torchrun describes in the environment, or this process alone."""

@@ -9,7 +9,7 @@ import torch
 
 from passnet.config import Experiment
 from passnet.training.assembly import Options
-from passnet.training.distributed import choose_device, joined
+from passnet.training.distributed import choose_device, current, joined
 from passnet.training.events import Listener, silent
 from passnet.training.result import Result
 from passnet.training.run import RunFolder
@@ -48,7 +48,12 @@ def train(
     )
     place = choose_device(device)
     devices = [place] if place.type == "cuda" else []
-    with joined(place) as world, Requests() as requests, torch.random.fork_rng(devices):
+    with (
+        current(place),
+        joined(place) as world,
+        Requests() as requests,
+        torch.random.fork_rng(devices),
+    ):
         session = Session(
             experiment,
             RunFolder(Path(folder)),

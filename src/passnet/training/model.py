@@ -16,6 +16,7 @@ from passnet.layers.recurrent import RecurrentLayer
 from passnet.matrices.initialisation import fill_bias, fill_input
 from passnet.ops import BackendRefused, unitary_backends
 from passnet.ops.backend import unknown_backend
+from passnet.ops.cuda.highway import KERNELS
 from passnet.tasks.task import Readout
 
 State = tuple[Tensor, ...]
@@ -156,7 +157,7 @@ class HighwayNetwork(Network):
 
     def backend(self, inputs: Tensor, lengths: Tensor | None = None) -> str:
         del inputs, lengths
-        return "eager"
+        return "cuda" if KERNELS.serves(self.output.weight) else "eager"
 
     @property
     def random(self) -> bool:
@@ -170,6 +171,11 @@ def build_model(
     """The network of an experiment for a task of these sizes, on the CPU, started from `seed`."""
     network: Network
     if model.cell == "highway":
+        if backend != "auto":
+            raise BackendRefused(
+                f"backend={backend!r}: a Highway network has no scan; its device decides what runs "
+                "it, so leave the backend at 'auto'"
+            )
         network = _highway(model, inputs, outputs)
     else:
         network = SequenceNetwork(

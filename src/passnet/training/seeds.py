@@ -13,7 +13,7 @@ import torch
 
 from passnet.config import Experiment
 from passnet.training.assembly import Options
-from passnet.training.distributed import World, choose_device
+from passnet.training.distributed import World, choose_device, current
 from passnet.training.errors import RunError
 from passnet.training.events import Listener, silent
 from passnet.training.result import Result
@@ -45,18 +45,20 @@ def train_together(
     tensorboard: bool = False,
     at_once: int = AT_ONCE,
 ) -> list[Result | RunError]:
-    """Train each experiment in its folder; a run that fails leaves its error in its place.
+    """Train each experiment in its folder; a run that cannot go on leaves its error in its place.
 
     On a GPU up to `at_once` take turns update by update, each on a stream of its own, so that small
     models share the chip, and the next begins when one ends; each computes what it would compute
     alone. SIGTERM and Ctrl-C save all of them. `listeners` gives each run its own listener;
-    otherwise all tell `listener`.
+    otherwise all tell `listener`. Any other error of a run is raised when the others have ended.
     """
     if at_once < 1:
         raise ValueError(f"at_once={at_once}: give the number of runs side by side, 1 or more")
     listeners = [listener] * len(experiments) if listeners is None else list(listeners)
     if len(experiments) != len(folders):
         raise ValueError(f"got {len(experiments)} experiments and {len(folders)} folders")
+    if len(listeners) != len(experiments):
+        raise ValueError(f"got {len(experiments)} experiments and {len(listeners)} listeners")
     if len({Path(folder).resolve() for folder in folders}) != len(folders):
         raise ValueError("two runs have the same folder: give each its own")
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
@@ -74,7 +76,7 @@ def train_together(
         tensorboard=tensorboard,
     )
     devices = [place] if place.type == "cuda" else []
-    with Requests() as requests, torch.random.fork_rng(devices):
+    with current(place), Requests() as requests, torch.random.fork_rng(devices):
         sessions = [
             Session(
                 experiment,
@@ -93,7 +95,10 @@ def train_together(
             for turn in turns:
                 while turn.next():
                     pass
-        return [turn.outcome() for turn in turns]
+    for turn in turns:
+        if turn.failure is not None:
+            raise turn.failure
+    return [turn.outcome() for turn in turns]
 
 
 def take_turns(turns: Sequence[_Turns], *, at_once: int = AT_ONCE) -> None:
@@ -117,6 +122,7 @@ class _Turns:
     def __init__(self, session: Session, *, own_stream: bool) -> None:
         self.session = session
         self.error: RunError | None = None
+        self.failure: Exception | None = None
         self.updates: Iterator[None] | None = session.updates()
         self.stream = torch.cuda.Stream(session.world.device) if own_stream else None
         self._queued: deque[torch.cuda.Event] = deque()
@@ -143,6 +149,8 @@ class _Turns:
             self.updates = None
         except RunError as error:
             self.error, self.updates = error, None
+        except Exception as failure:
+            self.failure, self.updates = failure, None
         return self.updates is not None
 
     def outcome(self) -> Result | RunError:

@@ -106,9 +106,9 @@ def describe(call: ScanCall, cell: Cell) -> Call:
 def refuses_anywhere(call: Call) -> str | None:
     """Why no CUDA kernel takes this call, or None."""
     if call.dtype not in ELEMENTS:
-        return f"the CUDA scan computes float32, bfloat16 and float16, not {call.dtype}."
+        return f"the CUDA scan computes float32, bfloat16 and float16, not {call.dtype}"
     if call.inner_bias and call.cell != "gru_after":
-        return "inner_bias belongs to the GRU that resets after its matrix."
+        return "inner_bias belongs to the GRU that resets after its matrix"
     return None
 
 

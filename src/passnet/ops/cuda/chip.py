@@ -9,7 +9,7 @@ from typing import Protocol, final
 
 import torch
 
-from passnet.ops.cuda.compile import Kernel, device_limits
+from passnet.ops.cuda.compile import Kernel, device_limits, why_not_compiled
 
 
 class Launches(Protocol):
@@ -43,6 +43,8 @@ class Chip(ABC):
     processors: int
     shared_limit: int
     """Bytes of shared memory one block may take."""
+    unavailable: str | None = None
+    """A sentence why no kernel can be made for it, or None."""
 
     @abstractmethod
     def kernel(
@@ -67,6 +69,7 @@ class Gpu(Chip):
     def __init__(self, device: int) -> None:
         self.device = device
         self.processors, self.shared_limit, _ = device_limits(device)
+        self.unavailable = why_not_compiled(device)
 
     def kernel(self, source: str, name: str, *, options: tuple[str, ...], shared: int) -> Kernel:
         return Kernel(source, name, device=self.device, options=options, shared=shared)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import glob
 import hashlib
 import os
 import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 
@@ -109,30 +111,35 @@ def nvrtc() -> Nvrtc:
     return Nvrtc()
 
 
-def cubin(source: str, *, arch: str, options: tuple[str, ...] = ()) -> bytes:
-    """Compile, or read what an earlier process compiled from the same text and options."""
+def cubin(source: str, *, arch: str, options: tuple[str, ...] = (), anew: bool = False) -> bytes:
+    """Compile, or unless it is to be made `anew` read what an earlier process compiled."""
     compiler = nvrtc()
     key = "\0".join([source, arch, *FLAGS, *options, repr(compiler.version)])
     path = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()}.cubin"
-    try:
-        return path.read_bytes()
-    except OSError:
-        pass
+    if not anew:
+        try:
+            return path.read_bytes()
+        except OSError:
+            pass
     binary = compiler.compile(source, arch=arch, options=options)
-    try:
+    # A read-only home costs a compilation per process, not the kernel.
+    with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
         # A rename is atomic, so another process never reads half a kernel.
         with tempfile.NamedTemporaryFile(dir=path.parent, delete=False) as file:
-            file.write(binary)
-        os.replace(file.name, path)
-    except OSError:
-        pass  # A read-only home costs a compilation per process, not the kernel.
+            try:
+                file.write(binary)
+                file.flush()
+                os.replace(file.name, path)
+            except OSError:
+                os.unlink(file.name)
+                raise
     return binary
 
 
 @cache
 def _driver() -> ctypes.PyDLL:
-    # Calls keep the interpreter's lock, so that threads do not mix up the arguments of a launch.
+    # Calls are short: to hand the interpreter's lock over and take it back would take longer.
     driver = ctypes.PyDLL("libcuda.so.1")
     sizes = [ctypes.c_uint] * 7
     place = [ctypes.c_void_p, *sizes, ctypes.c_void_p, ctypes.c_void_p]
@@ -158,12 +165,20 @@ def _context(device: int) -> ctypes.c_void_p:
     return context
 
 
-def _enter(device: int) -> None:
-    current = ctypes.c_void_p()
-    _driver().cuCtxGetCurrent(ctypes.byref(current))
+def _enter(device: int) -> ctypes.c_void_p | None:
+    """Makes a device's context the thread's; the one before, for `_leave`, if it was another."""
+    before = ctypes.c_void_p()
+    _driver().cuCtxGetCurrent(ctypes.byref(before))
     context = _context(device)
-    if current.value != context.value:
-        _check_driver(_driver().cuCtxSetCurrent(context))
+    if before.value == context.value:
+        return None
+    _check_driver(_driver().cuCtxSetCurrent(context))
+    return before
+
+
+def _leave(before: ctypes.c_void_p | None) -> None:
+    if before is not None:
+        _check_driver(_driver().cuCtxSetCurrent(before))
 
 
 @cache
@@ -174,29 +189,47 @@ def device_limits(device: int) -> tuple[int, int, str]:
     return properties.multi_processor_count, properties.shared_memory_per_block_optin, arch
 
 
+def why_not_compiled(device: int) -> str | None:
+    """A sentence why no kernel can be made for a device, or None."""
+    arch = device_limits(device)[2]
+    if int(arch.removeprefix("sm_")) < 80:
+        return f"the CUDA kernels need a GPU of compute capability 8.0 or above, and this is {arch}"
+    try:
+        nvrtc()
+    except CompileError as error:
+        return str(error).rstrip(".")
+    return None
+
+
 class Kernel:
     """One entry point of a compiled source on one device."""
 
     def __init__(
         self, source: str, name: str, *, device: int, options: tuple[str, ...], shared: int
     ) -> None:
-        arch = device_limits(device)[2]
-        binary = cubin(source, arch=arch, options=options)
-        _enter(device)
-        module = ctypes.c_void_p()
-        _check_driver(_driver().cuModuleLoadData(ctypes.byref(module), binary))
-        self.function = ctypes.c_void_p()
-        _check_driver(
-            _driver().cuModuleGetFunction(ctypes.byref(self.function), module, name.encode())
-        )
         self.device = device
         self.shared = shared
+        self.function = ctypes.c_void_p()
         self._slots = None
-        if shared > 48 * 1024:
-            maximum_dynamic_shared = 8
+        self._lock = threading.Lock()
+        made = {"arch": device_limits(device)[2], "options": options}
+        before = _enter(device)
+        try:
+            try:
+                module = _loaded(cubin(source, **made))
+            except CompileError:
+                # What lay on the disk may be damaged.
+                module = _loaded(cubin(source, **made, anew=True))
             _check_driver(
-                _driver().cuFuncSetAttribute(self.function, maximum_dynamic_shared, shared)
+                _driver().cuModuleGetFunction(ctypes.byref(self.function), module, name.encode())
             )
+            if shared > 48 * 1024:
+                maximum_dynamic_shared = 8
+                _check_driver(
+                    _driver().cuFuncSetAttribute(self.function, maximum_dynamic_shared, shared)
+                )
+        finally:
+            _leave(before)
 
     def attribute(self, number: int) -> int:
         """A CUfunction_attribute, such as 4 (registers) or 3 (local bytes)."""
@@ -213,19 +246,29 @@ class Kernel:
         cooperative: bool = False,
     ) -> None:
         """Queue the kernel on torch's current stream; None stands for a null pointer."""
-        _enter(self.device)
-        if self._slots is None:
-            self._slots = _slots(len(arguments))
-        values, pointers = self._slots
-        values[:] = [
-            0 if a is None else a if isinstance(a, int) else a.data_ptr() for a in arguments
-        ]
         stream = torch._C._cuda_getCurrentRawStream(self.device)  # pyright: ignore
-        place = (self.function, *grid, threads, 1, 1, self.shared, stream, pointers)
-        if cooperative:
-            _check_driver(_driver().cuLaunchCooperativeKernel(*place))
-        else:
-            _check_driver(_driver().cuLaunchKernel(*place, None))
+        before = _enter(self.device)
+        # Threads that run one layer share the room for its arguments.
+        with self._lock:
+            if self._slots is None:
+                self._slots = _slots(len(arguments))
+            values, pointers = self._slots
+            values[:] = [
+                0 if a is None else a if isinstance(a, int) else a.data_ptr() for a in arguments
+            ]
+            place = (self.function, *grid, threads, 1, 1, self.shared, stream, pointers)
+            if cooperative:
+                status = _driver().cuLaunchCooperativeKernel(*place)
+            else:
+                status = _driver().cuLaunchKernel(*place, None)
+        _leave(before)
+        _check_driver(status)
+
+
+def _loaded(binary: bytes) -> ctypes.c_void_p:
+    module = ctypes.c_void_p()
+    _check_driver(_driver().cuModuleLoadData(ctypes.byref(module), binary))
+    return module
 
 
 def _slots(count: int):

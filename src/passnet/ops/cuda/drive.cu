@@ -52,8 +52,10 @@ form_drive(const io_t* __restrict__ x, const long long* __restrict__ symbols,
     for (int r = 0; r < 8; r++) {
       const int row = base + warp * 8 + r;
       if (row >= last) continue;
-      const int k = (int)symbols[row];
-      const float by = SCALE ? to_float(scale[row]) : 1.0f;
+      // A symbol that does not exist makes its row undefined, not a number from elsewhere.
+      const bool known = (unsigned long long)symbols[row] < WIDTH;
+      const int k = known ? (int)symbols[row] : 0;
+      const float by = !known ? __uint_as_float(0x7fc00000u) : SCALE ? to_float(scale[row]) : 1.0f;
 #pragma unroll
       for (int j = 0; j < 4; j++) acc[r][j] = fmaf(ws[k * PITCH + lane + 32 * j], by, acc[r][j]);
     }

@@ -78,7 +78,10 @@ class CudaEngine(Engine[Scan]):
     # Layouts are searched in Python that a tracer must not walk through.
     @torch.compiler.assume_constant_result
     def _refuses_kernel(self, facts: tuple, device: torch.device) -> str | None:
-        room = self._room_of(known(*facts), self._chip_of(device))
+        chip = self._chip_of(device)
+        if chip.unavailable is not None:
+            return chip.unavailable
+        room = self._room_of(known(*facts), chip)
         return room if isinstance(room, str) else None
 
     def saved_like(self, call: Scan) -> list[Tensor]:

@@ -42,12 +42,12 @@ def gate_options(activation: str) -> tuple[str, ...]:
 
 
 @cache
-def _norm(chip: Chip, name: str) -> Launches:
+def _norm_kernel(chip: Chip, name: str) -> Launches:
     return chip.kernel(norm_source(), name, options=norm_options(), shared=0)
 
 
 @cache
-def _gate(chip: Chip, name: str, activation: str) -> Launches:
+def _gate_kernel(chip: Chip, name: str, activation: str) -> Launches:
     return chip.kernel(gate_source(), name, options=gate_options(activation), shared=0)
 
 
@@ -55,17 +55,16 @@ def _gate(chip: Chip, name: str, activation: str) -> Launches:
 class HighwayKernels:
     """They serve float32 on a GPU where nothing but ordinary autograd is around the call."""
 
-    def __init__(
-        self, chips: Callable[[torch.device], Chip] = chip_of, device_type: str = "cuda"
-    ) -> None:
-        """`chips` says what tensors are on, `device_type` which of them to take."""
-        self._chip_of, self._device_type = chips, device_type
+    def __init__(self) -> None:
+        """Tests put an emulated chip, and the type of its tensors, in the place of a GPU."""
+        self.chip_of: Callable[[torch.device], Chip] = chip_of
+        self.device_type = "cuda"
 
     def normalises(
         self, x: Tensor, mean: Tensor, deviation: Tensor, scale: Tensor | None, shift: Tensor | None
     ) -> bool:
         """Whether `normalise` serves these tensors."""
-        if plain_only() or not self._serves(x, mean, deviation, scale, shift):
+        if plain_only() or not self.serves(x, mean, deviation, scale, shift):
             return False
         row = x.shape[:-2] + x.shape[-1:]
         given = [t for t in (mean, deviation, scale, shift) if t is not None]
@@ -75,15 +74,17 @@ class HighwayKernels:
 
     def gates(self, state: Tensor, before: Tensor) -> bool:
         """Whether `gate` serves these tensors."""
-        if plain_only() or not self._serves(state, before):
+        if plain_only() or not self.serves(state, before):
             return False
         return before.shape == (2, *state.shape)
 
-    def _serves(self, *tensors: Tensor | None) -> bool:
-        return all(
-            t is None
-            or (t.device.type == self._device_type and t.dtype == torch.float32 and t.numel() > 0)
-            for t in tensors
+    def serves(self, *tensors: Tensor | None) -> bool:
+        """Whether tensors are of a kind and in a place that kernels can be made for."""
+        given = [tensor for tensor in tensors if tensor is not None]
+        return (
+            all(t.device.type == self.device_type for t in given)
+            and all(t.dtype == torch.float32 and t.numel() > 0 for t in given)
+            and self.chip_of(given[0].device).unavailable is None
         )
 
     def normalise(
@@ -111,7 +112,7 @@ class HighwayKernels:
     def _normalise(self, name: str, rows: Tensor, arguments: list) -> None:
         stack, count, columns = rows.shape
         strides = rows.stride()[:2]
-        _norm(self._chip_of(rows.device), name).launch(
+        _norm_kernel(self.chip_of(rows.device), name).launch(
             (ceil(columns / COLUMNS), stack, 1),
             NORM_THREADS,
             [*arguments, *strides, count, columns],
@@ -134,7 +135,7 @@ class HighwayKernels:
 
     def _gate(self, name: str, activation: str, arguments: list) -> None:
         count = arguments[0].numel()
-        kernel = _gate(self._chip_of(arguments[0].device), name, activation)
+        kernel = _gate_kernel(self.chip_of(arguments[0].device), name, activation)
         kernel.launch((ceil(count / GATE_THREADS), 1, 1), GATE_THREADS, [*arguments, count])
 
 

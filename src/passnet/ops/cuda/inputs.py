@@ -87,7 +87,8 @@ def form_drive(inputs: Inputs, chip: Chip) -> Tensor:
 
 
 def _resident(width: int, symbols: bool) -> int:
-    shared = 4 * width * (UNITS + 1 + (0 if symbols else ROWS)) + RESERVED
+    columns = width if width < 4 else ceil(width / 4) * 4
+    shared = 4 * columns * (UNITS + 1 + (0 if symbols else ROWS)) + RESERVED
     most = 6 if width >= 4 and not symbols else BLOCKS_EACH
     return min(most, SHARED_EACH // shared)
 

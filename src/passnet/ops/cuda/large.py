@@ -22,7 +22,7 @@ def refuses(call: Call, *, processors: int, shared_limit: int) -> str | None:
             rank = "a dense matrix" if call.rank is None else f"rank {call.rank}"
             return (
                 f"{call.units} units with {rank} and {call.gates} gates do not fit the "
-                f"shared memory of {processors} multiprocessors."
+                f"shared memory of {processors} multiprocessors"
             )
     return None
 

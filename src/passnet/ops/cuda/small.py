@@ -20,7 +20,7 @@ def refuses(call: Call, *, shared_limit: int) -> str | None:
             rank = "a dense matrix" if call.rank is None else f"rank {call.rank}"
             return (
                 f"{call.units} units with {rank} and {call.gates} gates do not fit the registers "
-                "and shared memory of one multiprocessor."
+                "and shared memory of one multiprocessor"
             )
     return None
 

@@ -30,10 +30,13 @@ def refuses(units: int, *, shared_limit: int) -> str | None:
     """Why one block cannot hold so many units, or None."""
     if all(plan(units, backward=b, shared_limit=shared_limit) for b in (False, True)):
         return None
-    return (
-        f"{units} complex units take {shared_bytes(units, 64)} bytes of shared memory, and a "
-        f"block of this GPU has {shared_limit}"
-    )
+    needed = shared_bytes(units, 64)
+    if needed > shared_limit:
+        return (
+            f"{units} complex units take {needed} bytes of shared memory, and a block of this GPU "
+            f"has {shared_limit}"
+        )
+    return f"{units} complex units do not fit the registers of a block"
 
 
 @cache
@@ -71,7 +74,8 @@ class CudaUnitary(Engine[UnitaryScan]):
     # Layouts are searched in Python that a tracer must not walk through.
     @torch.compiler.assume_constant_result
     def _refuses_size(self, units: int, device: torch.device) -> str | None:
-        return refuses(units, shared_limit=self._chip_of(device).shared_limit)
+        chip = self._chip_of(device)
+        return chip.unavailable or refuses(units, shared_limit=chip.shared_limit)
 
     def saved_like(self, call: UnitaryScan) -> list[Tensor]:
         _, *rows, units = call.shape
@@ -92,8 +96,8 @@ class CudaUnitary(Engine[UnitaryScan]):
     ) -> list[Tensor]:
         batch, units = call.initial.shape[0], call.shape[-1]
         grad_drive = call.initial.new_empty(call.shape)
-        grad_initial = call.initial.new_empty((batch, 2 * units))
-        parts = call.initial.new_empty((batch, 8, units))
+        grad_initial = call.initial.new_zeros((batch, 2 * units))
+        parts = call.initial.new_zeros((batch, 8, units))
         if outputs[0].numel():
             rest = [*_factors(call), _ends(call), *outputs, *saved, grad_drive, grad_initial, parts]
             self._launch(call, [grads[0].contiguous()], rest, backward=True)
