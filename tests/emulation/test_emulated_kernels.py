@@ -21,6 +21,7 @@ from gpu.scan_cases import Case, cast, kernel, make, scan_of, strided, worst
 from passnet.ops.cuda import Call, inputs, large, large_plan, small, weights
 from passnet.ops.cuda.call import describe
 from passnet.ops.cuda.small_plan import candidates
+from passnet.ops.inputs import Inputs
 
 CELLS = ("gru_after", "gru_before", "lstm")
 SHUFFLED = 2
@@ -288,3 +289,13 @@ def test_inputs_in_sixteen_bits(emulator, dtype):
 def test_gradients_of_inputs_on_tensor_cores(emulator, monkeypatch, shape, bias, dtype):
     use_tensor_cores(monkeypatch)
     check_inputs(shape, KINDS[0], bias, dtype, emulator())
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_a_symbol_that_does_not_exist_is_no_number(emulator, bias):
+    symbols = torch.tensor([[0, 5], [6, -1], [100, 3]])
+    offset = torch.zeros(2, 33) if bias else None
+    given = Inputs(symbols, torch.randn(2, 33, 6), offset)
+    unknown = inputs.form_drive(given, emulator()).isnan()
+    expected = torch.tensor([[False, False], [True, True], [True, False]])
+    assert torch.equal(unknown, expected[None, :, :, None].expand_as(unknown))

@@ -11,6 +11,7 @@ from plain_loops import unitary_matrix
 from structures import SIZE
 
 import passnet
+from passnet.ops.cuda.unitary import refuses
 
 M, T, B = 3, 5, 4
 
@@ -83,3 +84,29 @@ def test_unitary_gradients():
         return torch.func.functional_call(layer, given, (x,), {"lengths": [3, 2]})[0]
 
     assert torch.autograd.gradcheck(outputs, (x, *layer.parameters()))
+
+
+def test_autocast_leaves_complex_numbers_alone():
+    layer = passnet.UnitaryRNN(3, 5)
+    x = torch.randn(4, 2, 3)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        output, _ = layer(x)
+    assert torch.equal(output, layer(x)[0])
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_complex_numbers_of_half_precision_are_refused(dtype):
+    with pytest.raises(ValueError, match=r"complex units need torch.float32 or torch.float64"):
+        passnet.UnitaryRNN(3, 5, dtype=dtype)
+
+
+def test_a_state_on_another_device_is_refused():
+    state = torch.zeros(2, 5, dtype=torch.complex64, device="meta")
+    with pytest.raises(ValueError, match="on meta and the layer on cpu: move it"):
+        passnet.UnitaryRNN(3, 5)(torch.randn(4, 2, 3), state)
+
+
+def test_what_does_not_fit_is_named():
+    assert "shared memory" in str(refuses(5000, shared_limit=232448))
+    assert "registers" in str(refuses(3001, shared_limit=232448))
+    assert refuses(721, shared_limit=232448) is None

@@ -9,8 +9,8 @@ import pytest
 import torch
 
 import passnet
-from passnet.ops import gru_backends, lstm_backends, unitary_backends
-from passnet.ops.cuda import engine, unitary
+from passnet.ops import BackendRefused, gru_backends, lstm_backends, unitary_backends
+from passnet.ops.cuda import compile, engine, unitary
 from passnet.ops.cuda.chip import Chip
 
 
@@ -42,7 +42,7 @@ def low_rank(kind: type[passnet.GRU | passnet.LSTM], units: int):
     return kind(3, units, matrix=passnet.LowRankPlusDiagonal(4))
 
 
-@pytest.mark.parametrize(
+LAYERS = pytest.mark.parametrize(
     "make",
     [
         partial(low_rank, passnet.GRU),
@@ -51,6 +51,9 @@ def low_rank(kind: type[passnet.GRU | passnet.LSTM], units: int):
     ],
     ids=["GRU", "LSTM", "uRNN"],
 )
+
+
+@LAYERS
 @pytest.mark.parametrize("units", [24, 1200])
 def test_no_break(on_cuda, make, units):
     layer = make(units)
@@ -61,3 +64,47 @@ def test_no_break(on_cuda, make, units):
         warnings.simplefilter("error")
         step(x).backward()
     assert all(parameter.grad is not None for parameter in layer.parameters())
+
+
+@LAYERS
+def test_where_nothing_can_be_compiled_another_engine_serves(on_cuda, monkeypatch, make):
+    monkeypatch.setattr(StandIn, "unavailable", "there is no compiler here")
+    layer = make(24)
+    x = torch.randn(4, 2, 3)
+    assert layer.explain_backends(x)["cuda"] == "there is no compiler here"
+    layer(x)[0].sum().backward()
+    layer.backend = "cuda"
+    with pytest.raises(BackendRefused, match=r"there is no compiler here\. Use backend='auto'"):
+        layer(x)
+
+
+def test_what_a_gpu_needs(monkeypatch):
+    monkeypatch.setattr(compile, "device_limits", lambda device: (80, 98304, "sm_75"))
+    assert "8.0 or above, and this is sm_75" in str(compile.why_not_compiled(0))
+    monkeypatch.setattr(compile, "device_limits", lambda device: (132, 232448, "sm_90"))
+
+    def none():
+        raise compile.CompileError("NVRTC was not found; tried: nothing.")
+
+    monkeypatch.setattr(compile, "nvrtc", none)
+    assert compile.why_not_compiled(0) == "NVRTC was not found; tried: nothing"
+    monkeypatch.setattr(compile, "nvrtc", lambda: None)
+    assert compile.why_not_compiled(0) is None
+
+
+def test_a_damaged_file_of_the_cache_is_made_anew(monkeypatch, tmp_path):
+    class Compiler:
+        version = (13, 0)
+
+        def compile(self, source, *, arch, options):
+            return b"whole"
+
+    monkeypatch.setattr(compile, "nvrtc", Compiler)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert compile.cubin("text", arch="sm_90") == b"whole"
+    (kept,) = compile.cache_folder().iterdir()
+    kept.write_bytes(b"ha")
+    assert compile.cubin("text", arch="sm_90") == b"ha"
+    assert compile.cubin("text", arch="sm_90", anew=True) == b"whole"
+    assert compile.cubin("text", arch="sm_90") == b"whole"
+    assert list(compile.cache_folder().iterdir()) == [kept]

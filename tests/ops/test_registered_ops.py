@@ -51,6 +51,21 @@ def test_registration_of_the_backward(case):
     )
 
 
+@pytest.mark.parametrize("backend", ["eager", "cpu"])
+@pytest.mark.parametrize("kind", [passnet.GRU, passnet.LSTM])
+def test_compiled_training_on_symbols(kind, backend):
+    """The gradients of a compiled layer lie in memory as its registration says."""
+    layer = kind(7, 5, matrix=passnet.LowRank(2), backend=backend)
+    symbols = torch.randint(0, 7, (4, 3))
+    layer(symbols)[0].square().sum().backward()
+    expected = {name: p.grad for name, p in layer.named_parameters()}
+    layer.zero_grad()
+    step = torch.compile(lambda x: layer(x)[0].square().sum(), backend="aot_eager")
+    step(symbols).backward()
+    for name, parameter in layer.named_parameters():
+        torch.testing.assert_close(parameter.grad, expected[name])
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_vmap_over_any_tensor_of_a_call(case):
     """Examples side by side give, with their gradients, what they give one by one."""

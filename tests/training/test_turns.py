@@ -79,6 +79,21 @@ def test_runs_that_wait_do_not_begin_after_a_signal(tmp_path):
     assert [result.seed for result in again] == [0, 1, 2]
 
 
+def test_an_error_in_one_run_is_raised_when_the_others_have_ended(tmp_path):
+    experiments = [replace(COPY, seed=seed) for seed in range(3)]
+    folders = [tmp_path / f"seed-{e.seed}" for e in experiments]
+
+    def breaks(event):
+        raise MemoryError("no room")
+
+    listeners = [silent, breaks, silent]
+    with pytest.raises(MemoryError, match="no room"):
+        train_together(experiments, folders, device="cpu", listeners=listeners)
+    assert [(folder / "result.json").exists() for folder in folders] == [True, False, True]
+    with pytest.raises(ValueError, match="3 experiments and 1 listeners"):
+        train_together(experiments, folders, device="cpu", listeners=[silent])
+
+
 @pytest.mark.parametrize("count", [0, -1])
 def test_a_number_of_runs_at_once_is_at_least_one(tmp_path, count):
     with pytest.raises(ValueError, match="1 or more"):

@@ -9,6 +9,7 @@ import hashlib
 import os
 import tempfile
 import threading
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -26,6 +27,11 @@ class CompileError(RuntimeError):
 def read_source(*names: str) -> str:
     """The named source files of this folder, one after the other."""
     return "\n".join((SOURCES / name).read_text(encoding="utf-8") for name in names)
+
+
+def macros(constants: Mapping[str, object]) -> tuple[str, ...]:
+    """Options that define compile-time constants."""
+    return tuple([f"-D{name}={value}" for name, value in constants.items()])
 
 
 def cache_folder() -> Path:

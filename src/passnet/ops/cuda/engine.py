@@ -92,7 +92,7 @@ class CudaEngine(Engine[Scan]):
         outputs, saved = call.outputs_like(), _saved(found, call)
         if outputs[0].numel():
             chip, room = self._serve(found, call)
-            drive = drive_of(call, chip)
+            drive = inputs_on_gpu.drive_of(call, chip)
             passes.forward(chip, room, found, call, drive, outputs=outputs, saved=saved)
         return [*outputs, *saved]
 
@@ -123,8 +123,6 @@ class CudaEngine(Engine[Scan]):
         return [grad_drive, *starts, *rest]
 
     def input_gradients(self, inputs: Inputs, grad_drive: Tensor) -> tuple[Tensor, Tensor | None]:
-        if not inputs_on_gpu.serves(inputs):
-            return inputs.gradients(grad_drive)
         return inputs_on_gpu.gradients(inputs, grad_drive, self._chip_of(grad_drive.device))
 
     def _serve(self, found: Call, call: Scan) -> tuple[Chip, ModuleType]:
@@ -133,14 +131,6 @@ class CudaEngine(Engine[Scan]):
         if isinstance(room, str):
             raise ValueError(room)
         return chip, room
-
-
-def drive_of(call: ScanCall, chip: Chip) -> Tensor:
-    """What a call's source gives to every gate at every step."""
-    source = call.source
-    if isinstance(source, Inputs) and inputs_on_gpu.serves(source):
-        return inputs_on_gpu.form_drive(source, chip)
-    return call.drive.contiguous()
 
 
 def _saved(found: Call, call: ScanCall) -> list[Tensor]:

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from passnet.equations.batch_norm import EPSILON, MOMENTUM
 from passnet.ops.cuda.chip import Chip, Launches, chip_of
-from passnet.ops.cuda.compile import read_source
+from passnet.ops.cuda.compile import macros, read_source
+from passnet.ops.cuda.tensors import dense
 from passnet.ops.transforms import plain_only
 
 COLUMNS, NORM_THREADS = 32, 512
@@ -28,7 +29,7 @@ def norm_source() -> str:
 
 def norm_options() -> tuple[str, ...]:
     """Its macros."""
-    return "-DIO_TYPE=0", f"-DEPSILON={EPSILON}f", f"-DMOMENTUM={MOMENTUM}f"
+    return macros({"IO_TYPE": 0, "EPSILON": f"{EPSILON}f", "MOMENTUM": f"{MOMENTUM}f"})
 
 
 def gate_source() -> str:
@@ -38,7 +39,7 @@ def gate_source() -> str:
 
 def gate_options(activation: str) -> tuple[str, ...]:
     """Its macros."""
-    return "-DIO_TYPE=0", f"-DRELU={RELU[activation]}"
+    return macros({"IO_TYPE": 0, "RELU": RELU[activation]})
 
 
 @cache
@@ -93,7 +94,7 @@ class HighwayKernels:
         """(the result, statistics for the backward); moves `mean` and `deviation`."""
         rows = _stacked(x)
         out, statistics = x.new_empty(x.shape), x.new_empty(3, *mean.shape)
-        given = [_lying(rows), _dense(scale), _dense(shift), mean, deviation]
+        given = [_lying(rows), dense(scale), dense(shift), mean, deviation]
         self._normalise("normalise_forward", rows, [*given, out, statistics])
         return out, statistics
 
@@ -105,7 +106,7 @@ class HighwayKernels:
         # Laid out like x, for the product that x comes from.
         dx = torch.empty_like(rows)
         dscale, dshift = torch.empty_like(statistics[:2]).unbind()
-        given = [_lying(rows), _dense(grad), statistics, _dense(scale)]
+        given = [_lying(rows), dense(grad), statistics, dense(scale)]
         self._normalise("normalise_backward", rows, [*given, _lying(dx), dscale, dshift])
         return dx.view(x.shape), dscale, dshift
 
@@ -121,7 +122,7 @@ class HighwayKernels:
     def gate(self, state: Tensor, before: Tensor, activation: str) -> Tensor:
         """The next state."""
         out = state.new_empty(state.shape)
-        self._gate("gate_forward", activation, [_dense(state), _dense(before), out])
+        self._gate("gate_forward", activation, [dense(state), dense(before), out])
         return out
 
     def gate_backward(
@@ -129,7 +130,7 @@ class HighwayKernels:
     ) -> tuple[Tensor, Tensor]:
         """Gradients of the state and of what is before the activations."""
         dstate, dbefore = state.new_empty(state.shape), before.new_empty(before.shape)
-        given = [_dense(grad), _dense(state), _dense(before)]
+        given = [dense(grad), dense(state), dense(before)]
         self._gate("gate_backward", activation, [*given, dstate, dbefore])
         return dstate, dbefore
 
@@ -137,10 +138,6 @@ class HighwayKernels:
         count = arguments[0].numel()
         kernel = _gate_kernel(self.chip_of(arguments[0].device), name, activation)
         kernel.launch((ceil(count / GATE_THREADS), 1, 1), GATE_THREADS, [*arguments, count])
-
-
-def _dense(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else tensor.contiguous()
 
 
 def _stacked(x: Tensor) -> Tensor:

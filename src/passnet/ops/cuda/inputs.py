@@ -10,18 +10,19 @@ from torch import Tensor
 
 from passnet.ops.cuda.call import ELEMENTS
 from passnet.ops.cuda.chip import Chip, Launches
-from passnet.ops.cuda.compile import read_source
+from passnet.ops.cuda.compile import macros, read_source
+from passnet.ops.cuda.tensors import aligned, dense
 from passnet.ops.cuda.weights import (
     MANY_UNITS,
     RESERVED,
     SHARED_EACH,
     Tiles,
-    aligned,
     chunks_of,
     kernels,
     tiles,
 )
 from passnet.ops.inputs import Inputs
+from passnet.ops.scan import ScanCall
 
 UNITS, ROWS, THREADS = 128, 32, 128
 WIDEST = 64
@@ -51,12 +52,20 @@ def drive_options(
     """The macros of the forward kernel."""
     constants = {"IO_TYPE": ELEMENTS[dtype], "N": units, "WIDTH": width}
     constants |= {"SYMBOLS": int(symbols), "SCALE": int(scale), "BIAS": int(bias)}
-    return tuple(f"-D{name}={value}" for name, value in constants.items())
+    return macros(constants)
 
 
 @cache
 def _drive_kernel(options: tuple[str, ...], chip: Chip) -> Launches:
     return chip.kernel(drive_source(), "form_drive", options=options, shared=0)
+
+
+def drive_of(call: ScanCall, chip: Chip) -> Tensor:
+    """What a call's source gives to every gate at every step."""
+    source = call.source
+    if isinstance(source, Inputs) and serves(source):
+        return form_drive(source, chip)
+    return call.drive.contiguous()
 
 
 def form_drive(inputs: Inputs, chip: Chip) -> Tensor:
@@ -80,8 +89,8 @@ def form_drive(inputs: Inputs, chip: Chip) -> Tensor:
     _drive_kernel(options, chip).launch(
         (across, gates, ceil(rows / each)),
         THREADS,
-        [None if symbols else x, x if symbols else None, _dense(scale), weight.contiguous(),
-         _dense(bias), drive, rows, each],
+        [None if symbols else x, x if symbols else None, dense(scale), weight.contiguous(),
+         dense(bias), drive, rows, each],
     )  # fmt: skip
     return drive
 
@@ -91,10 +100,6 @@ def _resident(width: int, symbols: bool) -> int:
     shared = 4 * columns * (UNITS + 1 + (0 if symbols else ROWS)) + RESERVED
     most = 6 if width >= 4 and not symbols else BLOCKS_EACH
     return min(most, SHARED_EACH // shared)
-
-
-def _dense(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else tensor.contiguous()
 
 
 def gradient_tiles(units: int, width: int, *, symbols: bool) -> Tiles:
@@ -110,14 +115,16 @@ def gradient_options(
     constants = {"IO_TYPE": ELEMENTS[dtype], "CELL": {2: 3, 3: 0, 4: 2}[gates], "N": units}
     constants |= {"SYMBOLS": int(symbols), "BIAS": int(bias), "D": 0, "DIAG": 0, "TIED": 0}
     constants |= {"MASKS": 0, "HOLD": 0, "HOLD_CELL": 0, "INNER": 0}
-    return (*cut.options(), *(f"-D{name}={value}" for name, value in constants.items()))
+    return (*cut.options(), *macros(constants))
 
 
 def gradients(inputs: Inputs, grad_drive: Tensor, chip: Chip) -> tuple[Tensor, Tensor | None]:
-    """Gradients of the input matrices `[G, n, m]` and of the biases `[G, n]`."""
+    """`inputs.gradients(grad_drive)`, by kernels where they serve."""
+    if not serves(inputs):
+        return inputs.gradients(grad_drive)
     gates, steps, batch, units = grad_drive.shape
     rows, width = steps * batch, inputs.weight.shape[-1]
-    x, scale = aligned(inputs.x), _dense(inputs.scale)
+    x, scale = aligned(inputs.x), dense(inputs.scale)
     symbols, bias = not x.is_floating_point(), inputs.bias is not None
     weight = grad_drive.new_empty(gates, units, width)
     sums = grad_drive.new_empty(gates, units) if bias else None

@@ -7,6 +7,7 @@ from functools import cache
 from math import ceil
 
 from passnet.ops.cuda.call import Call
+from passnet.ops.cuda.compile import macros
 
 THREADS = 512
 SEQUENCES = 32  # batch the groups are laid out for; a larger one takes several launches
@@ -31,7 +32,7 @@ class Plan:
     exchange_floats: int  # for each group
 
     def options(self) -> tuple[str, ...]:
-        return tuple(f"-D{name}={value}" for name, value in sorted(self.constants.items()))
+        return macros(dict(sorted(self.constants.items())))
 
 
 def _up(value: int, step: int) -> int:

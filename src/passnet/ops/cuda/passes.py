@@ -9,6 +9,7 @@ from torch import Tensor
 
 from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.chip import Chip
+from passnet.ops.cuda.tensors import dense
 from passnet.ops.scan import ScanCall
 
 
@@ -28,7 +29,7 @@ def forward(
     gates, summaries = (*saved, None)[:2]
     h0, c0, left, right, diagonal, masks, hold, hold_cell = _given(call)
     arguments = [drive, h0, c0, left, right, diagonal, masks, hold, hold_cell]
-    arguments += [_dense(call.inner_bias), states, cells, gates, summaries]
+    arguments += [dense(call.inner_bias), states, cells, gates, summaries]
     room.launch(chip, found, arguments, states, backward=False, layout=layout)
 
 
@@ -49,18 +50,14 @@ def backward(
     grad_drive = states.new_empty(call.shape)
     starts = [torch.empty_like(start) for start in given[:2] if start is not None]
     summaries = None if found.rank is None else torch.empty_like(saved[1])
-    arguments = [*(*map(_dense, grads), None)[:2], *given, states, cells, saved[0]]
+    arguments = [*(*map(dense, grads), None)[:2], *given, states, cells, saved[0]]
     arguments += [grad_drive, *(*starts, None)[:2], summaries]
     room.launch(chip, found, arguments, states, backward=True, layout=layout)
     return grad_drive, starts, summaries
-
-
-def _dense(tensor: Tensor | None) -> Tensor | None:
-    return None if tensor is None else tensor.contiguous()
 
 
 def _given(call: ScanCall) -> list[Tensor | None]:
     """h0, c0, the three factors, masks, hold and hold_cell, as both passes take them."""
     factors = (*call.factors, None, None)[:3]
     fixed = (call.masks, call.hold, call.hold_cell)
-    return [_dense(t) for t in (call.initial, call.initial_cell, *factors, *fixed)]
+    return [dense(t) for t in (call.initial, call.initial_cell, *factors, *fixed)]

@@ -7,6 +7,7 @@ from functools import cache
 from math import ceil, log2
 
 from passnet.ops.cuda.call import Call
+from passnet.ops.cuda.compile import macros
 
 LANES = (4, 8, 16, 32)
 REGISTER_FILE = 65536
@@ -22,7 +23,7 @@ class Plan:
     cycles: float
 
     def options(self) -> tuple[str, ...]:
-        return tuple(f"-D{name}={value}" for name, value in sorted(self.constants.items()))
+        return macros(dict(sorted(self.constants.items())))
 
 
 def _scatter_shuffles(rows: int, lanes: int) -> int:

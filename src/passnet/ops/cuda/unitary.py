@@ -13,7 +13,7 @@ from passnet.ops.cuda import inputs as inputs_on_gpu
 from passnet.ops.cuda.call import refuses_device
 from passnet.ops.cuda.chip import Chip, Launches, chip_of
 from passnet.ops.cuda.compile import read_source
-from passnet.ops.cuda.engine import drive_of
+from passnet.ops.cuda.tensors import dense
 from passnet.ops.cuda.unitary_plan import plan, shared_bytes
 from passnet.ops.inputs import Inputs
 from passnet.ops.scan import Engine
@@ -86,8 +86,8 @@ class CudaUnitary(Engine[UnitaryScan]):
     def forward(self, call: UnitaryScan) -> list[Tensor]:
         outputs, saved = call.outputs_like(), self.saved_like(call)
         if outputs[0].numel():
-            drive = drive_of(call, self._chip_of(call.device))
-            fixed = [*_factors(call), call.modulus_bias.contiguous(), _ends(call)]
+            drive = inputs_on_gpu.drive_of(call, self._chip_of(call.device))
+            fixed = [*_factors(call), call.modulus_bias.contiguous(), dense(call.hold)]
             self._launch(call, [drive], [*fixed, *outputs, *saved], backward=False)
         return [*outputs, *saved]
 
@@ -99,15 +99,21 @@ class CudaUnitary(Engine[UnitaryScan]):
         grad_initial = call.initial.new_zeros((batch, 2 * units))
         parts = call.initial.new_zeros((batch, 8, units))
         if outputs[0].numel():
-            rest = [*_factors(call), _ends(call), *outputs, *saved, grad_drive, grad_initial, parts]
+            rest = [
+                *_factors(call),
+                dense(call.hold),
+                *outputs,
+                *saved,
+                grad_drive,
+                grad_initial,
+                parts,
+            ]
             self._launch(call, [grads[0].contiguous()], rest, backward=True)
         angles, bias, vectors = (part.sum(0) for part in parts.split((3, 1, 4), dim=1))
         reflections = vectors.unflatten(0, (2, 2)).mT.contiguous()
         return [grad_drive, grad_initial, angles, reflections, bias.squeeze(0)]
 
     def input_gradients(self, inputs: Inputs, grad_drive: Tensor) -> tuple[Tensor, Tensor | None]:
-        if not inputs_on_gpu.serves(inputs):
-            return inputs.gradients(grad_drive)
         return inputs_on_gpu.gradients(inputs, grad_drive, self._chip_of(grad_drive.device))
 
     def _launch(self, call: UnitaryScan, first: list, rest: list, *, backward: bool) -> None:
@@ -125,7 +131,3 @@ def _factors(call: UnitaryScan) -> list[Tensor]:
     strengths = 2 / reflections.square().sum((1, 2))
     vectors = torch.view_as_complex(reflections.contiguous())
     return [turns, vectors, strengths, call.permutation.contiguous()]
-
-
-def _ends(call: UnitaryScan) -> Tensor | None:
-    return None if call.hold is None else call.hold.contiguous()

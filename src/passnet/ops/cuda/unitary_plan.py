@@ -11,6 +11,8 @@ from math import ceil, log2, pi
 import torch
 from torch import Tensor
 
+from passnet.ops.cuda.compile import macros
+
 LATENCY, LEVEL, UNIT = 80, 30, 60
 """Cycles of a round beside its work, of one level of a butterfly, and of a thread's unit."""
 
@@ -125,7 +127,7 @@ class UnitaryPlan:
 
     def options(self) -> tuple[str, ...]:
         """The macros of both kernels."""
-        return tuple(f"-D{name}={value}" for name, value in self.constants.items())
+        return macros(self.constants)
 
     def tables(self) -> Tensor:
         """Roots of one over the root of n, then cosines and sines for the two steps."""

@@ -1,5 +1,5 @@
 // Gradients of the factors after a scan: sums over all rows (steps and sequences) of outer products
-// between a vector of N units and one of at most KT numbers.
+// between a vector of N units and one of WIDTH numbers.
 //
 // Recurrent matrices (SYMBOLS < 0), from the summaries z = R x and dz = L^T dy that the scans hand on:
 //   job g < G:          dL[g] = sum dy_g z_g^T,  dD[g] = sum dy_g * x_g,  inner bias = sum dy_2

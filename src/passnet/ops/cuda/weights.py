@@ -11,7 +11,8 @@ from torch import Tensor
 
 from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.chip import Chip, Launches
-from passnet.ops.cuda.compile import read_source
+from passnet.ops.cuda.compile import macros, read_source
+from passnet.ops.cuda.tensors import aligned
 from passnet.ops.scan import ScanCall
 
 UNITS = 128
@@ -37,7 +38,7 @@ class Tiles:
     resident: int  # blocks that a multiprocessor is to run at once
 
     def options(self) -> tuple[str, ...]:
-        return tuple(f"-D{name}={value}" for name, value in self.constants)
+        return macros(dict(self.constants))
 
 
 @cache
@@ -81,12 +82,6 @@ def kernels(options: tuple[str, ...], shared: int, chip: Chip) -> tuple[Launches
     return parts, chip.kernel(source(), "weight_sums", options=options, shared=0)
 
 
-def aligned(tensor: Tensor) -> Tensor:
-    """Dense, and at an address from which sixteen bytes can be copied at once."""
-    dense = tensor.contiguous()
-    return dense if dense.data_ptr() % 16 == 0 else dense.clone()
-
-
 def tiles_of(call: Call) -> Tiles:
     """How the gradients of a scan's factors are cut."""
     assert call.rank is not None
@@ -98,8 +93,7 @@ def tiles_of(call: Call) -> Tiles:
 @cache
 def recurrent_options(call: Call, cut: Tiles) -> tuple[str, ...]:
     """The macros for the gradients of a scan's factors."""
-    own = (*cut.options(), "-DSYMBOLS=-1", "-DBIAS=0")
-    return (*own, *(f"-D{name}={value}" for name, value in call.constants().items()))
+    return (*cut.options(), *macros({"SYMBOLS": -1, "BIAS": 0} | call.constants()))
 
 
 def chunks_of(cut: Tiles, jobs: int, rows: int, chip: Chip) -> tuple[int, int]:

@@ -1,0 +1,24 @@
+"""Tensors as kernels take them."""
+
+from __future__ import annotations
+
+from typing import overload
+
+from torch import Tensor
+
+
+@overload
+def dense(tensor: Tensor) -> Tensor: ...
+@overload
+def dense(tensor: None) -> None: ...
+@overload
+def dense(tensor: Tensor | None) -> Tensor | None: ...
+def dense(tensor):
+    """One row after the other; nothing where there is nothing."""
+    return None if tensor is None else tensor.contiguous()
+
+
+def aligned(tensor: Tensor) -> Tensor:
+    """Dense, and at an address from which sixteen bytes can be copied at once."""
+    whole = tensor.contiguous()
+    return whole if whole.data_ptr() % 16 == 0 else whole.clone()
