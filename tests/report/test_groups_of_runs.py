@@ -147,6 +147,8 @@ def test_the_update_at_which_a_bound_is_met(tmp_path):
         (LRD, [0.9320], "worse", "\u22120.30 points"),
         (LRD, [0.92, 0.94], "matches", "\u22120.50 points"),
         ("addition-750/lr-gru-128-24", [0.0034], "matches", "+4.0e-4"),
+        ("addition-750/lr-gru-128-24", [5e-4, 0.027, 2e-4], "partly reached", "by 2 of 3 seeds"),
+        ("addition-750/lr-gru-128-24", [0.5, 0.027, 0.2], "not reached", "by 0 of 3 seeds"),
         ("addition-750/lr-gru-128-24", [0.0010], "better", "\u22120.0020"),
         ("char-lm/gru-1000", [2.97], "worse", "+0.010"),
         ("char-lm/gru-1000", [2.9], "better", "\u22120.060"),

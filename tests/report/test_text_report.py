@@ -43,6 +43,16 @@ def test_remarks(results):
     assert "char-lm/gru-1000/seed-0: unfinished at update 500000 of 1000000" in report
 
 
+def test_trials_are_not_held_against_the_paper(tmp_path):
+    changes = {"batch_size": 64, "updates": 1234, "accumulate": 2, "evaluate_every": 617}
+    run = experiment_of("copy-500/lrd-gru-128-50", **changes)
+    write_run(tmp_path / "trials" / "larger", run, value=0.5)
+    report = text_report([tmp_path])
+    assert "beside the paper" not in report and "failed" not in report
+    row = row_of(report, f"{run.name} in trials/larger")
+    assert "0.500" in row and "< 0.001" not in row
+
+
 def test_a_seed_that_diverged(tmp_path):
     run = experiment_of("psmnist/gru-128")
     write_run(tmp_path / "a", run, value=0.93, start=0.1)

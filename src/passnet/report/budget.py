@@ -190,7 +190,7 @@ def _our_spots(groups: Sequence[Group], kind: str, metric: str) -> list[Spot]:
     spots = []
     for group in groups:
         of_task = group.experiment.task.kind == kind
-        known = group.name in BEYOND.presets or group.experiment.protocol == "paper"
+        known = group.name in BEYOND.presets or any(group.name in t.presets for t in TABLES)
         found = group.summary(metric)
         size = summarise(run.outcome.parameters for run in group.finished if run.outcome)
         if of_task and known and group.is_preset and found is not None and size is not None:

@@ -152,8 +152,8 @@ def _verdict(case: Case) -> Cell:
     found = compare(case.group)
     if found is None:
         return Cell(numbers.ABSENT)
-    remark = case.group.remark if case.group else ""
-    return Cell(found.word, "good" if found.good else "bad", remark, below=found.text)
+    remark = f"; {case.group.remark}" if case.group and case.group.remark else ""
+    return Cell(found.word, "good" if found.good else "bad", below=found.text + remark)
 
 
 def _chance(case: Case) -> Cell:

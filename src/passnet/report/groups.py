@@ -71,8 +71,12 @@ class Group:
 
     @property
     def failed(self) -> tuple[Run, ...]:
-        """Finished runs that diverged, whose score is no number, or that miss the paper's bound."""
-        return tuple(run for run in self.finished if _failed(run))
+        """Finished runs that diverged, whose score is no number, or that miss the paper's bound.
+
+        The bound is the preset's: runs with other settings were not held to it.
+        """
+        bounded = self.is_preset or self.changes is None
+        return tuple(run for run in self.finished if _failed(run, bounded=bounded))
 
     @property
     def metric(self) -> str:
@@ -181,12 +185,12 @@ def _changes(experiment: Experiment) -> tuple[str, ...] | None:
     return tuple(f"{key}={new}" for key, (_, new) in differences(preset, experiment).items())
 
 
-def _failed(run: Run) -> bool:
+def _failed(run: Run, *, bounded: bool) -> bool:
     outcome, paper = run.outcome, run.experiment.paper
     assert outcome is not None
     if outcome.value is None:
         return True
-    if paper is None or paper.value is None or paper.relation != "below":
+    if not bounded or paper is None or paper.value is None or paper.relation != "below":
         return False
     return not outcome.value < paper.value
 

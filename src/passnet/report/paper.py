@@ -118,32 +118,39 @@ def compare(group: Group | None) -> Verdict | None:
 
     Two numbers match when they differ by no more than the spread of the seeds, the rounding of the
     printed one or, for accuracies, the standard error of one test on so many digits. Where some
-    seeds failed, a number that matches is reached by the others only.
+    seeds failed, a number that matches is reached by the others only. A spread above the paper's
+    number itself says nothing: then each seed reaches the number or does not.
     """
     paper = None if group is None else group.experiment.paper
     if group is None or paper is None or paper.value is None or not group.finished:
         return None
     if paper.relation == "below":
-        solved, all_runs = len(group.finished) - len(group.failed), len(group.finished)
-        word = "reached" if solved == all_runs else "partly reached" if solved else "not reached"
-        return Verdict(word, f"by {solved} of {all_runs} seed{'s' if all_runs > 1 else ''}")
+        return _counted(len(group.finished) - len(group.failed), len(group.finished))
     found = group.summary()
     if found is None:
         return Verdict("worse", standing(group))
-    gain = found.mean - paper.value
-    if better(paper.metric) == "min":
-        gain = -gain
+    sign = -1 if better(paper.metric) == "min" else 1
+    gain = sign * (found.mean - paper.value)
     slack = max(
-        found.spread or 0.0,
         _rounding(paper.metric, _digits(group.experiment)),
         _standard_error(paper.value) if paper.metric == "accuracy" else 0.0,
     )
+    if found.spread is not None and found.spread > abs(paper.value):
+        values = [run.outcome.value for run in group.scored if run.outcome]
+        as_good = [v for v in values if v is not None and sign * (v - paper.value) >= -slack]
+        return _counted(len(as_good), len(group.finished))
+    slack = max(slack, found.spread or 0.0)
     word = "better" if gain > slack else "worse" if gain < -slack else "matches"
     text = _difference(paper.metric, found.mean - paper.value)
     if group.failed:
         word = "worse" if word == "worse" else "partly reached"
         text = f"{text}, {len(group.failed)} of {len(group.finished)} seeds failed"
     return Verdict(word, text)
+
+
+def _counted(good: int, count: int) -> Verdict:
+    word = "reached" if good == count else "partly reached" if good else "not reached"
+    return Verdict(word, f"by {good} of {count} seed{'s' if count > 1 else ''}")
 
 
 def paper_score(experiment: Experiment) -> str:

@@ -49,11 +49,11 @@ def _row(group: Group) -> tuple[str, ...]:
     }
     seconds = mean_seconds(group)
     return (
-        group.label,
+        _title(group),
         f"{seeds_text(group)} ({_seed_list(group.runs)})",
         group.metric,
         numbers.summary(group.metric, group.summary()),
-        paper_score(group.experiment),
+        paper_score(group.experiment) if group.is_preset else numbers.ABSENT,
         numbers.score(group.metric, group.chance()),
         "/".join(numbers.ABSENT if n is None else str(n) for n in sorted(parameters, key=str)),
         updates_text(group),
@@ -61,6 +61,11 @@ def _row(group: Group) -> tuple[str, ...]:
         ", ".join(sorted({outcome.device for outcome in outcomes})) or numbers.ABSENT,
         ", ".join(sorted({outcome.backend for outcome in outcomes})) or numbers.ABSENT,
     )
+
+
+def _title(group: Group) -> str:
+    """The name and what was changed or, of many changes, where the run is."""
+    return group.label if len(group.label) <= 70 else f"{group.name} in {group.runs[0].place}"
 
 
 def _seed_list(runs: Sequence[Run]) -> str:
@@ -79,11 +84,12 @@ def _table(rows: Sequence[Sequence[str]]) -> str:
 def _remarks(groups: Sequence[Group]) -> list[str]:
     lines = []
     for group in groups:
-        verdict = compare(group)
+        # With other settings it is not the paper's row that was run.
+        verdict = compare(group) if group.is_preset else None
         if verdict is not None:
-            lines.append(f"{group.label}, beside the paper: {verdict.word}, {verdict.text}")
+            lines.append(f"{group.name}, beside the paper: {verdict.word}, {verdict.text}")
         if group.remark:
-            lines.append(f"{group.label}: {group.remark}")
+            lines.append(f"{_title(group)}: {group.remark}")
         for run in group.failed:
             if run.outcome is not None and run.outcome.value is None:
                 lines.append(f"{run.place}: failed, {no_score(run.outcome)}")
