@@ -158,7 +158,8 @@ def test_second_derivatives(name, activation):
 def test_everything_else_takes_the_plain_way(launches):
     layer = made_layer(MATRICES["low-rank"])
     x = signed(9, layer.size)
-    layer(x[:0])
+    layer.eval()(x[:0])
+    layer.train()
     layer.double()(x.double())
     # Batch norm in training has neither forward mode nor a transform that could move its averages.
     layer.float().eval()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 
 import pytest
@@ -268,3 +269,51 @@ def test_highway_inputs():
         module(signed(4, N).double())
     with raises(ValueError, "no gate 'carry'", "'candidate' or 'transform'") as _:
         module.recurrent_matrix("carry")
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 5), ()])
+def test_a_step_says_what_it_takes(shape):
+    layer = passnet.GRU(5, 7).eval()
+    with raises(ValueError, "the input of a step has shape", "[B, m] or [m]"):
+        layer.step(torch.randn(shape))
+
+
+def test_weights_of_a_dense_layer_say_where_they_fit():
+    with raises(ValueError, "LowRank(rank=3", "make a dense GRU"):
+        passnet.GRU.from_torch(torch.nn.GRU(5, 7), matrix=passnet.LowRank(3))
+
+
+def test_dropout_between_layers_of_which_there_is_one():
+    with pytest.warns(UserWarning, match="acts between layers"):
+        passnet.LSTM(5, 7, dropout=0.5)
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_batch_norm_needs_a_batch(rows):
+    layer = passnet.Highway(4, batch_norm=True)
+    before = copy.deepcopy(layer.state_dict())
+    with raises(ValueError, f"a batch of {rows}", "two or more"):
+        layer(torch.randn(rows, 4))
+    assert all(torch.equal(value, before[name]) for name, value in layer.state_dict().items())
+    layer.eval()(torch.randn(rows, 4))
+
+
+def test_what_a_layer_shows_of_itself():
+    shown = repr(
+        passnet.GRU(
+            5,
+            7,
+            2,
+            matrix=passnet.LowRank(3),
+            reset="before",
+            carry_bias=4.0,
+            learn_initial_state=True,
+            dropout=0.1,
+            dropout_state=0.2,
+            zoneout=0.3,
+        )
+    )
+    first = "5, 7, matrix=LowRank(rank=3, tied=False), num_layers=2, reset='before'"
+    then = "carry_bias=4.0, learn_initial_state=True, dropout=0.1, dropout_state=0.2, zoneout=0.3"
+    assert f"{first}, {then}" in shown
+    assert "carry_bias=a vector" in repr(passnet.GRU(5, 7, carry_bias=torch.ones(7)))

@@ -30,6 +30,7 @@ class Case:
     def label(self) -> str:
         """The case in one short line."""
         cell = f"GRU reset-{self.reset}" if self.cell == "gru" else "LSTM"
+        cell += " tied" if self.tied else ""
         return f"{self.name}: {cell} n={self.n} d={self.d} T={self.T} B={self.B}"
 
 

@@ -41,6 +41,11 @@ class BatchNorm(nn.Module):
         x = x.to(self.running_mean.dtype)
         shift = self.shift if shift is None else shift
         if self.training:
+            if x.shape[-2] < 2:
+                raise ValueError(
+                    f"batch norm in training got a batch of {x.shape[-2]}, and statistics need two "
+                    "or more: give a larger batch, or call .eval()"
+                )
             return batch_norm(x, self.running_mean, self.running_deviation, self.scale, shift)
         out = normalised(x, self.running_mean, self.running_deviation)
         return scaled_and_shifted(out, self.scale, shift)

@@ -34,6 +34,16 @@ class Dropouts:
         )
         check_choice("dropout_input_per", self.input_per, ("feature", "step"))
 
+    def words(self) -> list[str]:
+        """What is not zero, as the layers' arguments are called."""
+        rates = {
+            "dropout_input": self.input_rate,
+            "dropout_state": self.state_rate,
+            "dropout_output": self.output_rate,
+            "zoneout": self.zoneout,
+        }
+        return [f"{name}={rate}" for name, rate in rates.items() if rate]
+
     def any(self) -> bool:
         """Whether anything is random while training."""
         return any((self.input_rate, self.state_rate, self.output_rate, self.zoneout))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from abc import ABC, abstractmethod
 from typing import ClassVar, Self, cast
 
@@ -75,6 +76,12 @@ class RecurrentLayer(nn.Module, ABC):
         self.num_layers = num_layers
         self.batch_first = batch_first
         self.dropout = float(dropout)
+        if dropout and num_layers == 1:
+            warnings.warn(
+                f"dropout={dropout} acts between layers, and this module has one: "
+                "dropout_state acts inside",
+                stacklevel=3,
+            )
         self.bidirectional = bidirectional
         self.matrix = matrix
         self.carry_bias = carry_bias
@@ -179,6 +186,11 @@ class RecurrentLayer(nn.Module, ABC):
             if quick is not None:
                 return quick[0], self._join(quick[1])
         batched = input.dim() == (2 if input.is_floating_point() else 1)
+        if not batched and input.dim() != (1 if input.is_floating_point() else 0):
+            raise ValueError(
+                f"the input of a step has shape {tuple(input.shape)}: expected "
+                + ("[B, m] or [m] features" if input.is_floating_point() else "[B] or [] symbols")
+            )
         time = 1 if batched and self.batch_first else 0
         output, state = self(input.unsqueeze(time), state)
         return output.squeeze(time), state
@@ -341,5 +353,14 @@ class RecurrentLayer(nn.Module, ABC):
         words = [f"{self.input_size}, {self.hidden_size}", f"matrix={self.matrix!r}"]
         if self.num_layers > 1:
             words.append(f"num_layers={self.num_layers}")
-        words += [name for name in ("batch_first", "bidirectional") if getattr(self, name)]
+        if getattr(self, "reset", "after") != "after":
+            words.append("reset='before'")
+        if self.carry_bias is not None:
+            vector = isinstance(self.carry_bias, Tensor) and self.carry_bias.dim() > 0
+            words.append(f"carry_bias={'a vector' if vector else self.carry_bias}")
+        flags = ("batch_first", "bidirectional", "learn_initial_state")
+        words += [f"{name}=True" for name in flags if getattr(self, name)]
+        if self.dropout:
+            words.append(f"dropout={self.dropout}")
+        words += self.dropouts.words()
         return ", ".join(words)

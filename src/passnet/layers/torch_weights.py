@@ -22,7 +22,7 @@ def rename_torch_weights(module, state_dict, prefix, *_) -> None:
     if not isinstance(module.matrix, Dense):
         raise ValueError(
             f"these are weights of a dense torch.nn layer and this one has {module.matrix!r}: "
-            f"use {type(module).__name__}.from_torch for a dense layer first"
+            f"make a dense {type(module).__name__}, without matrix=, to take them over"
         )
     if getattr(module, "reset", "after") == "before":
         raise ValueError(
