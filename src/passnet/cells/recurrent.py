@@ -15,10 +15,9 @@ from passnet.config.matrix import MatrixSpec
 from passnet.matrices import GateMatrix, build_matrix
 from passnet.matrices.initialisation import fill_bias, fill_input
 from passnet.matrices.structured import unit_rows
-from passnet.ops.inputs import Inputs, Source
+from passnet.ops.inputs import Inputs, Source, needs_gradient
 from passnet.ops.precision import in_dtype
 from passnet.ops.scan import ScanCall
-from passnet.ops.transforms import transformed
 
 CarryBias = float | Tensor | Chrono | None
 
@@ -97,9 +96,8 @@ class RecurrentCell(nn.Module, ABC):
         """
         bias = self.bias
         bias = None if bias is None else in_dtype(bias, dtype)
-        # Inside a transform a tensor does not say what it needs.
-        needs_gradient = x.is_floating_point() and (x.requires_grad or transformed())
-        return Inputs(x, in_dtype(self.input_matrix(), dtype), bias, scale, needs_gradient)
+        matrix = in_dtype(self.input_matrix(), dtype)
+        return Inputs(x, matrix, bias, scale, needs_gradient(x))
 
     @abstractmethod
     def scan(

@@ -11,8 +11,7 @@ from torch import Tensor, nn
 
 from passnet.equations import UnitaryFactors, unitary_map
 from passnet.ops import UnitaryScan
-from passnet.ops.inputs import Inputs
-from passnet.ops.transforms import transformed
+from passnet.ops.inputs import Inputs, needs_gradient
 
 
 @final
@@ -67,10 +66,8 @@ class UnitaryCell(nn.Module):
         hold: Bool[Tensor, "T B 1"] | None,
     ) -> UnitaryScan:
         """The call that runs this cell over time; integers are symbols."""
-        # Inside a transform a tensor does not say what it needs.
-        needs_gradient = x.is_floating_point() and (x.requires_grad or transformed())
         return UnitaryScan(
-            Inputs(x, self.input_weight, needs_gradient=needs_gradient),
+            Inputs(x, self.input_weight, needs_gradient=needs_gradient(x)),
             initial,
             (self.angles, self.reflections),
             self.permutation,

@@ -24,7 +24,7 @@ from passnet.layers.torch_weights import (
     torch_arguments,
 )
 from passnet.matrices import GateMatrix, check_spec
-from passnet.ops.backend import Backend, choose, unknown_backend
+from passnet.ops.backend import Backend, check_backend, choose
 from passnet.ops.scan import ScanCall
 
 States = tuple[Tensor, ...]
@@ -68,9 +68,7 @@ class RecurrentLayer(nn.Module, ABC):
         check_carry_bias(carry_bias, size=hidden_size, bias=bias)
         check_initialisation(init)
         check_row_norm(max_row_norm)
-        names = [backend.name for backend in self._backends()]
-        if backend not in ("auto", *names):
-            raise ValueError(unknown_backend(backend, names))
+        check_backend(backend, self._backends())
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.num_layers = num_layers

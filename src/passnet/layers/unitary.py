@@ -13,7 +13,7 @@ from passnet.cells.urnn import UnitaryCell
 from passnet.layers.arguments import check_sizes
 from passnet.layers.sequences import Sequences, read_sequences
 from passnet.ops import UnitaryScan, unitary_backends
-from passnet.ops.backend import choose, unknown_backend
+from passnet.ops.backend import check_backend, choose
 from passnet.ops.precision import no_autocast
 
 
@@ -40,9 +40,7 @@ class UnitaryRNN(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(input_size=input_size, hidden_size=hidden_size)
-        names = [backend.name for backend in unitary_backends()]
-        if backend not in ("auto", *names):
-            raise ValueError(unknown_backend(backend, names))
+        check_backend(backend, unitary_backends())
         if (dtype or torch.get_default_dtype()) not in (torch.float32, torch.float64):
             raise ValueError(
                 f"dtype={dtype}: complex units need torch.float32 or torch.float64 for their parts"

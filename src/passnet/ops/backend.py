@@ -52,6 +52,13 @@ def choose(backends: Sequence[Backend[Call]], wanted: str, call: Call) -> Backen
     raise ValueError(unknown_backend(wanted, [backend.name for backend in backends]))
 
 
+def check_backend(wanted: object, backends: Sequence[Backend]) -> None:
+    """Raise a sentence for a name that none of them has."""
+    names = [backend.name for backend in backends]
+    if wanted not in ("auto", *names):
+        raise ValueError(unknown_backend(wanted, names))
+
+
 def unknown_backend(wanted: object, names: Sequence[str]) -> str:
     """The sentence for a backend name that does not exist."""
     known = ", ".join(repr(name) for name in ("auto", *names))

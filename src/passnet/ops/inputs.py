@@ -11,6 +11,12 @@ from torch import Tensor
 from torch.nn.functional import linear
 
 from passnet.equations.rows import row_products
+from passnet.ops.transforms import transformed
+
+
+def needs_gradient(x: Tensor) -> bool:
+    """Whether inputs are features that want one; inside a transform a tensor does not say."""
+    return x.is_floating_point() and (x.requires_grad or transformed())
 
 
 @dataclass(frozen=True)
