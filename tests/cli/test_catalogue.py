@@ -56,6 +56,13 @@ def test_show_json_follows_overrides(capsys):
         (["train", "quick/character-stream", "--text", "none.txt"], ["no file", "none.txt"]),
         (["train", "quick/copy", "--seeds", "4..1"], ["4..1", "0..4"]),
         (["train", "quick/copy", "--seeds", "0..1", "--seed", "3"], ["--seed and --seeds"]),
+        (["train", "quick/copy", "--device", "bogus"], ["device 'bogus'", "'cuda:1'"]),
+        (["train", "."], [". is a folder without experiment.json", "passnet list"]),
+        (["bench", "--device", "bogus"], ["device 'bogus'", "'cuda:1'"]),
+        (["bench", "--out", "none/x.json"], ["--out none/x.json", "no folder none"]),
+        (["bench", "--plot", "none/x.svg"], ["--plot none/x.svg", "no folder none"]),
+        (["bench", "--plot", "x.bogus"], ["x.bogus", ".svg, .png, .pdf or .html"]),
+        (["report", ".", "--out", "none/x.html"], ["--out none/x.html", "no folder none"]),
         (["data", "verify", "imagenet"], ["imagenet", "mnist", "ptb"]),
     ],
 )
@@ -67,6 +74,29 @@ def test_mistakes_end_in_one_sentence(arguments, parts, capsys, tmp_path, monkey
     for part in parts:
         assert part in said.err
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["bench", "--repeats", "0"],
+        ["bench", "--repeats", "-3"],
+        ["bench", "--repeats", "many"],
+        ["train", "quick/copy", "--at-once", "0"],
+        ["sample", "run", "--length", "-5"],
+        ["sample", "run", "--temperature", "-1"],
+        ["sample", "run", "--temperature", "nan"],
+        ["sample", "run", "--temperature", "inf"],
+        ["sample", "run", "--temperature", "warm"],
+    ],
+)
+def test_numbers_that_make_no_sense(arguments, capsys):
+    with pytest.raises(SystemExit) as left:
+        main(arguments)
+    assert left.value.code == 2
+    *_, option, number = arguments
+    said = capsys.readouterr().err
+    assert f"argument {option}: '{number}' is not a" in said and "such as" in said
 
 
 def test_data_lists_and_verifies_what_is_missing(capsys, tmp_path, monkeypatch):

@@ -15,10 +15,11 @@ import pytest
 import torch
 
 from passnet.cli import main
-from passnet.cli.reproduction import batches
+from passnet.cli.reproduction import batches, train_and_publish
 from passnet.config import LowRank, Model, RmsProp
 from passnet.experiments import get, registry
 from passnet.report import readme_disagreement
+from passnet.report.plan import Places
 from passnet.report.targets import targets
 
 ADDITION = "addition-750/lr-gru-128-24"
@@ -146,11 +147,76 @@ def test_a_run_that_cannot_go_on_does_not_hold_up_the_others(tiny, tmp_path, cap
     assert readme_disagreement("README.md", ["results"]) is None
 
 
-def test_a_page_that_cannot_be_written_shows_before_training(tiny, capsys, monkeypatch):
+@pytest.mark.parametrize(
+    ("option", "place", "words"),
+    [
+        ("--out", "nowhere/report.html", "no folder nowhere"),
+        ("--out", "taken", "is a folder"),
+        ("--results", "README.md", "README.md is a file"),
+        ("--results", "README.md/inner", "README.md is a file"),
+        ("--runs", "README.md", "README.md is a file"),
+    ],
+)
+def test_places_that_cannot_be_written_show_before_training(
+    tiny, tmp_path, capsys, monkeypatch, option, place, words
+):
     no_training(monkeypatch)
-    assert reproduce("addition", "--out", "nowhere/report.html", "--quiet") == 1
+    (tmp_path / "taken").mkdir()
+    before = files(tmp_path)
+    for more in ([], ["--dry-run"]):
+        assert reproduce("addition", option, place, *more) == 2
+        said = capsys.readouterr()
+        assert said.out == "" and said.err.count("\n") == 1
+        assert said.err.startswith(f"passnet: {option} {place}: ") and words in said.err
+    assert files(tmp_path) == before
+
+
+@pytest.mark.parametrize("option", ["--results", "--runs"])
+def test_a_closed_folder_shows_before_training(tiny, tmp_path, capsys, monkeypatch, option):
+    no_training(monkeypatch)
+    closed = tmp_path / "closed"
+    closed.mkdir()
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path).resolve() != closed)
+    assert reproduce("addition", option, "closed", "--dry-run") == 0
+    capsys.readouterr()
+    assert reproduce("addition", option, "closed") == 2
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "nowhere/report.html" in said
+    assert said.count("\n") == 1 and "nothing can be written in closed" in said
+    # What is in the way may also lie deeper.
+    (tmp_path / "deep").mkdir()
+    (tmp_path / "deep" / ADDITION.split("/")[0]).touch()
+    assert reproduce("addition", option, "deep") == 2
+    assert "is a file" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("device", ["bogus", "cuda"])
+def test_a_device_that_is_not_there_shows_before_training(
+    tiny, tmp_path, capsys, monkeypatch, device
+):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    no_training(monkeypatch)
+    assert main(["reproduce", "addition", "--device", device]) == 2
+    said = capsys.readouterr().err
+    assert said.startswith(f"passnet: device '{device}' was asked for") and said.count("\n") == 1
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_each_run_is_published_when_it_ends(tiny, tmp_path, monkeypatch):
+    from passnet.training import seeds
+
+    experiments = [replace(tiny, seed=seed) for seed in (0, 1)]
+    places, there = Places(tmp_path / "results", tmp_path / "runs"), []
+    begun = seeds.Session._begin
+
+    def begin(session):
+        there.append(sorted(path.parent.name for path in places.results.rglob("result.json")))
+        begun(session)
+
+    monkeypatch.setattr(seeds.Session, "_begin", begin)
+    options = {"device": "cpu", "data_dir": None, "quiet": True}
+    assert train_and_publish(experiments, places, **options) == 0
+    assert there == [[], ["seed-0"]]
+    assert all((places.result(experiment) / "result.json").is_file() for experiment in experiments)
 
 
 @pytest.mark.parametrize("text", ["# no marks\n", None])

@@ -8,6 +8,7 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 from passnet.bench.measure import Row, _calls
 from passnet.bench.record import growth
@@ -52,6 +53,16 @@ def test_train_again_evaluate_and_sample(in_folder, capsys):
     assert text.startswith("The ") and len(text) == len("The ") + 20 + 1
     assert main(sample) == 0 and capsys.readouterr().out == text
 
+    assert main(["sample", run, "--prompt", "The \N{SNOWMAN}", "--device", "cpu"]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and "never seen '\N{SNOWMAN}'" in said.err
+    for command in ("evaluate", "sample"):
+        assert main([command, run, "--device", "bogus"]) == 2
+        said = capsys.readouterr()
+        assert said.out == "" and "device 'bogus' was asked for" in said.err
+    assert train("runs/quick/character-stream") == 2
+    assert f"holds no run: give the folder of a run, such as {run}" in capsys.readouterr().err
+
 
 def test_a_text_of_the_users(in_folder, capsys):
     (in_folder / "mine.txt").write_text("abab cdcd abab cdcd\n" * 60)
@@ -90,6 +101,23 @@ def test_a_changed_experiment_in_the_same_folder_is_refused(in_folder, capsys):
     assert train("quick/copy", *SMALL, "batch_size=8", "--quiet") == 1
     said = capsys.readouterr().err
     assert "batch_size was 4 and is 8" in said and said.count("\n") == 1
+
+
+def test_what_was_asked_wrongly_is_no_failed_run(in_folder, capsys, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    (in_folder / "afile").touch()
+    for wrong, words in (
+        (["--out", "afile"], "cannot make the folder afile"),
+        (["--out", "afile", "--seeds", "0..1"], "seed 0: cannot make the folder afile/seed-0"),
+        (["--backend", "cuda", "--out", "mine"], "backend 'cuda' cannot run"),
+        (["--backend", "cuda", "--seeds", "0..1"], "backend 'cuda' cannot run"),
+        (["--device", "cuda"], "PyTorch sees no GPU"),
+    ):
+        assert main(["train", "quick/copy", *SMALL, "--device", "cpu", *wrong]) == 2
+        said = capsys.readouterr()
+        assert said.out == "" and words in said.err and "starts" not in said.err
+    assert not list(in_folder.rglob("experiment.json"))
+    assert train("quick/copy", *SMALL, "--out", "mine", "--quiet") == 0
 
 
 def test_settings_on_a_folder_are_refused(in_folder, capsys):
@@ -140,6 +168,8 @@ def test_doctor_says_which_backends_run(capsys):
     rows = [row for row in found["backends"] if row["device"] == "cpu"]
     assert {row["backend"] for row in rows} >= {"eager", "reference"}
     assert all(row["can_run"] == "yes" for row in rows if row["backend"] == "eager")
+    assert {row["cell"] for row in rows} == {"GRU", "LSTM", "UnitaryRNN"}
+    assert {"torch", "altair", "jinja2", "vl-convert-python"} <= set(found["versions"])
 
 
 def test_growth_is_told_size_by_size():
@@ -159,6 +189,13 @@ def test_bench_names_its_cases_when_none_is_meant(capsys):
     assert main(["bench", "nothing like it", "--device", "cpu"]) == 2
     said = capsys.readouterr().err
     assert "'nothing like it'" in said and "psmnist: LSTM n=128 d=24 T=196 B=20" in said
+
+
+def test_bench_needs_the_gpu_it_was_told(capsys, monkeypatch):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    assert main(["bench", "--device", "cuda"]) == 2
+    said = capsys.readouterr().err
+    assert said == "passnet: device 'cuda' was asked for, but PyTorch sees no GPU: use 'cpu'\n"
 
 
 def test_how_many_calls_are_timed_together():

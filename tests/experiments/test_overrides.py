@@ -59,7 +59,7 @@ BASE = get("psmnist/lrd-gru-128-24")
         ("optimiser=Adam(1e-3, betas=(0, 0.99))", "optimiser", Adam(1e-3, betas=(0.0, 0.99))),
         ("task.permutation=common", "task.permutation", "common"),
         ("task.permutation=none", "task.permutation", None),
-        ("task.sizes=10,20,30", "task.sizes", (10, 20, 30)),
+        ("task.sizes=6000,1000,1000", "task.sizes", (6000, 1000, 1000)),
     ],
 )
 def test_accepted(override, key, expected):
@@ -77,6 +77,9 @@ def test_accepted(override, key, expected):
         ("learning_rate=1e-3", r"perhaps you meant 'optimiser.learning_rate'"),
         ("optimiser.learningrate=1e-3", r"perhaps you meant 'optimiser.learning_rate'"),
         ("model.dropuot_state=0.5", r"perhaps you meant 'model.dropout_state'"),
+        ("precision=bfloat16", r"perhaps you meant 'bf16'"),
+        ("precision=float", r"perhaps you meant 'float32'"),
+        ("task.sizes=10,20,30", r"task.sizes: got \(10, 20, 30\) with source 'mnist'"),
         ("optimiser.learning_rate=fast", r"rate: got 'fast', expected a number"),
         ("optimiser.learning_rate=-1", r"rate: got -1.0, expected a number above 0"),
         ("optimiser.learning_rate=inf", r"rate: got inf, expected a number"),
@@ -156,3 +159,8 @@ def test_every_listed_key_can_be_named():
     keys = setting_keys(BASE)
     assert {"seed", "model.matrix", "model.matrix.rank", "optimiser.learning_rate"} <= set(keys)
     assert not {"name", "paper", "paper.value", "notes", "model.matrix.kind"} & set(keys)
+
+
+def test_synthetic_digits_have_sizes():
+    changed = apply_overrides(BASE, ["task.sizes=10,20,30", "task.source=synthetic"])
+    assert changed.task.sizes == (10, 20, 30)

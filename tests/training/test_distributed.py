@@ -18,7 +18,7 @@ from tiny_runs import COPY, SENTENCES, STREAM
 
 import passnet
 from passnet.config import ClipNorm, LowRankPlusDiagonal, Model, to_json
-from passnet.training import Interrupted, RunError, Saved, Warned, train
+from passnet.training import Interrupted, Refused, RunError, Saved, Warned, train
 from passnet.training.distributed import World, choose_device, share_sizes
 
 FORKS = multiprocessing.get_context("fork")
@@ -175,6 +175,9 @@ def test_a_missing_gpu_is_a_sentence():
     assert choose_device() == torch.device("cpu")
     with pytest.raises(RunError, match="PyTorch sees no GPU"):
         choose_device("cuda")
+    for wanted in ("bogus", "cuda:many", "meta", torch.device("meta")):
+        with pytest.raises(Refused, match=rf"device '{wanted}' was asked for: expected 'cpu'"):
+            choose_device(wanted)
 
 
 def test_a_batch_too_small_to_divide_is_refused(tmp_path, monkeypatch):

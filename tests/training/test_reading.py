@@ -12,6 +12,8 @@ import pytest
 import torch
 from tiny_runs import ADDITION, COPY, DIGITS, SENTENCES, STREAM, outcome
 
+from passnet.ops import BackendRefused
+from passnet.tasks.data import DataError
 from passnet.training import (
     Evaluated,
     Finished,
@@ -30,6 +32,8 @@ from passnet.training import (
     train,
     train_together,
 )
+from passnet.training.machine import device_name
+from passnet.training.update import Meters
 
 
 @pytest.mark.parametrize("experiment", [COPY, ADDITION, STREAM], ids=lambda e: e.name)
@@ -95,11 +99,15 @@ def test_temperature_zero_takes_the_likeliest(writer):
     assert one == sample_text(writer, "a", length=30, temperature=0, seed=2, device="cpu")
     with pytest.raises(ValueError, match="temperature"):
         sample_text(writer, temperature=-1.0, device="cpu")
+    with pytest.raises(ValueError, match="length=-5: expected at least 0"):
+        sample_text(writer, length=-5, device="cpu")
 
 
 def test_an_unknown_character_in_the_prompt_is_named(writer):
     with pytest.raises(RunError, match="never seen '%', '5'"):
         sample_text(writer, "the 5 %", device="cpu")
+    with pytest.raises(RunError, match="never seen"):
+        stream_text(writer, "5", device="cpu")  # before the first character is asked for
 
 
 def test_streaming_one_character_at_a_time_is_reading_the_whole(writer):
@@ -177,7 +185,7 @@ def test_plain_lines_tell_the_story(tmp_path):
     train(COPY, tmp_path, device="cpu", listener=plain_lines(out))
     lines = out.getvalue().splitlines()
     assert lines[0].startswith("tiny/copy starts: 30 updates")
-    assert "not captured: no CUDA device" in lines[0]
+    assert "captured" not in lines[0] and "backend, seed" in lines[0]
     assert any("7 valid: cross_entropy_nats" in line for line in lines)
     assert lines[-1].startswith("tiny/copy finished: test cross_entropy_nats")
     assert "chance" in lines[-1]
@@ -193,6 +201,15 @@ def test_every_event_has_its_line():
     started = Started("r", 0, 5, 10, 3, "cpu", "eager", None, "accuracy", {}, None)
     assert "goes on after update 5" in describe(started)
     assert "one CUDA graph" in describe(started)
+    alone = replace(started, device="cuda:0 (a GPU)", capture="not captured: switched off")
+    assert "eager backend (not captured: switched off), seed" in describe(alone)
+    assert "captured" not in describe(replace(alone, device="cpu (2 threads)"))
+
+
+def test_one_thread_is_not_threads(monkeypatch):
+    for count, words in ((1, "cpu (1 thread)"), (2, "cpu (2 threads)")):
+        monkeypatch.setattr(torch, "get_num_threads", lambda count=count: count)
+        assert device_name(torch.device("cpu")) == words
 
 
 def test_updates_are_told_with_their_speed(tmp_path, monkeypatch):
@@ -209,10 +226,49 @@ def test_updates_are_told_with_their_speed(tmp_path, monkeypatch):
     assert {event.learning_rate for event in told} == {5e-3}
 
 
+def test_the_loss_is_read_once_for_each_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("passnet.training.recorder.TOLD_EVERY", 0.0)
+    made, read, item = [], [], torch.Tensor.item
+    start = Meters.__init__
+
+    def kept(self, device):
+        start(self, device)
+        made.append(self)
+
+    monkeypatch.setattr(Meters, "__init__", kept)
+    monkeypatch.setattr(torch.Tensor, "item", lambda self: (read.append(self), item(self))[1])
+    train(ADDITION, tmp_path, device="cpu")
+    assert sum(tensor is made[0].tensors["loss"] for tensor in read) == 24
+
+
 def test_missing_tensorboard_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(RunError, match=r"pip install 'passnet\[tensorboard\]'"):
         train(ADDITION, tmp_path, device="cpu", tensorboard=True)
+    assert not (tmp_path / "experiment.json").exists()
+
+
+@pytest.mark.parametrize("precision", ["float32", "bf16"])
+def test_a_backend_that_refuses_does_so_before_a_run_begins(tmp_path, precision):
+    events, experiment = [], replace(COPY, precision=precision)
+    options = {"device": "cpu", "listener": events.append}
+    wanted = "cuda" if precision == "float32" else "cpu"
+    with pytest.raises(BackendRefused, match=f"backend '{wanted}' cannot run this call: the"):
+        train(experiment, tmp_path, backend=wanted, **options)
+    assert events == [] and not (tmp_path / "experiment.json").exists()
+    other = replace(experiment, batch_size=4, updates=2)
+    assert train(other, tmp_path, backend="eager", **options).backend == "eager"
+
+
+@pytest.mark.parametrize("text", [None, "ab"])
+def test_a_text_that_refuses_does_so_before_a_run_begins(tmp_path, text):
+    path = tmp_path / "short.txt"
+    if text is not None:
+        path.write_text(text)
+    task = replace(STREAM.task, source="file", path=str(path), vocabulary=None)
+    with pytest.raises(DataError):
+        train(replace(STREAM, task=task), tmp_path / "run", device="cpu")
+    assert not (tmp_path / "run" / "experiment.json").exists()
 
 
 def test_tensorboard_receives_what_the_metrics_file_does(tmp_path, monkeypatch):

@@ -20,6 +20,7 @@ from passnet.training import (
     CheckpointError,
     Evaluated,
     Interrupted,
+    Refused,
     RunError,
     Saved,
     Started,
@@ -270,6 +271,14 @@ def test_a_folder_of_something_else_is_refused(tmp_path):
     with pytest.raises(RunError, match=r"holds thesis.tex and no experiment.json"):
         train(ADDITION, tmp_path, device="cpu")
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
+    with pytest.raises(Refused, match=r"cannot make the folder .*thesis.tex"):
+        train(ADDITION, tmp_path / "thesis.tex", device="cpu")
+
+
+def test_a_folder_that_cannot_be_written_to_is_refused(tmp_path):
+    (tmp_path / "lock").mkdir()
+    with pytest.raises(Refused, match="nothing can be written in"):
+        train(ADDITION, tmp_path, device="cpu")
 
 
 def test_two_processes_do_not_share_a_folder(tmp_path):

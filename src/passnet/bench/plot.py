@@ -3,18 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from passnet.bench.measure import Row
 from passnet.config.errors import ConfigurationError
 
+ENDINGS = (".svg", ".png", ".pdf", ".html")
+
+
+def check_plot(path: Path) -> None:
+    """Raise where no picture could be drawn into such a file."""
+    if path.suffix not in ENDINGS:
+        raise ConfigurationError(
+            f"--plot {path}: expected a file that ends in {', '.join(ENDINGS[:-1])} or "
+            f"{ENDINGS[-1]}"
+        )
+    if any(find_spec(name) is None for name in ("altair", "vl_convert")):
+        raise ConfigurationError(
+            "--plot needs Altair and vl-convert: pip install 'passnet[report]'"
+        )
+
 
 def draw(rows: Sequence[Row], path: Path) -> None:
     """Milliseconds of each contender, a panel for each case and pass, on logarithmic axes."""
-    try:
-        import altair
-    except ImportError as error:
-        raise ConfigurationError("--plot needs Altair: pip install 'passnet[report]'") from error
+    import altair
+
     data = [
         {
             "case": f"{row.shape} n={row.n} d={row.d} T={row.T} B={row.B}, {row.pass_}",

@@ -31,7 +31,6 @@ def write(content: dict[str, Any], path: Path) -> None:
     head = {key: value for key, value in content.items() if key != "rows"}
     lines = ",\n".join(f"  {json.dumps(row)}" for row in content["rows"])
     text = json.dumps(head, indent=1)[:-2] + f',\n "rows": [\n{lines}\n ]\n}}\n'
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text)
 
 

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 
 from passnet.cli.errors import USAGE
+from passnet.cli.numbers import count_of
+from passnet.cli.places import check_file
 from passnet.cli.tables import print_json, table
 
 
@@ -22,7 +24,12 @@ def add(commands) -> None:
     )
     parser.add_argument("filter", nargs="?", default="", help="only cases whose line contains this")
     parser.add_argument("--device", help="cpu or cuda; default cuda where there is one")
-    parser.add_argument("--repeats", type=int, default=9, help="timings of each (default 9)")
+    parser.add_argument(
+        "--repeats",
+        type=count_of("timings, such as 9"),
+        default=9,
+        help="timings of each (default 9)",
+    )
     parser.add_argument("--quick", action="store_true", help="an eighth of the steps")
     parser.add_argument(
         "--growth",
@@ -32,20 +39,39 @@ def add(commands) -> None:
     parser.add_argument("--no-loops", action="store_true", help="leave out the slow Python loops")
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the rows as JSON")
     parser.add_argument("--commit", help="what was measured, where git cannot be asked")
-    parser.add_argument("--plot", type=Path, metavar="FILE", help="also draw them (.svg or .png)")
+    parser.add_argument(
+        "--plot", type=Path, metavar="FILE", help="also draw them (.svg, .png, .pdf or .html)"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Measure, print, and write what was asked for."""
-    import torch
+    _check(args)
+    from passnet.training.distributed import choose_device, current
 
+    place = choose_device(args.device)
+    with current(place):
+        return _measured(args, "cpu" if place.type == "cpu" else args.device or "cuda")
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what would fail only after minutes of timing."""
+    for option, path in (("--out", args.out), ("--plot", args.plot)):
+        if path is not None:
+            check_file(option, path)
+    if args.plot is not None:
+        from passnet.bench.plot import check_plot
+
+        check_plot(args.plot)
+
+
+def _measured(args: argparse.Namespace, device: str) -> int:
     from passnet.bench.cases import CPU_CASES, CPU_GROWTH, GPU_CASES, GPU_GROWTH, quick
     from passnet.bench.measure import measure
     from passnet.bench.record import growth, record, write
 
-    device = args.device or ("cuda" if torch.cuda.is_available() else "cpu")
     if args.growth:
         cases = CPU_GROWTH if device == "cpu" else GPU_GROWTH
     else:

@@ -4,9 +4,28 @@ from __future__ import annotations
 
 import argparse
 import platform
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from passnet import __version__
 from passnet.cli.tables import print_json, table
+
+if TYPE_CHECKING:
+    import torch
+
+    from passnet import GRU, LSTM, UnitaryRNN
+
+_PACKAGES = (
+    "torch",
+    "triton",
+    "numpy",
+    "safetensors",
+    "rich",
+    "tensorboard",
+    "altair",
+    "jinja2",
+    "vl-convert-python",
+)
 
 
 def add(commands) -> None:
@@ -15,7 +34,7 @@ def add(commands) -> None:
         "doctor",
         help="versions, devices and which backends can run",
         description="What this machine has, and for each device and cell which backends would run "
-        "a low-rank-plus-diagonal layer, or why not.",
+        "a layer (a GRU or LSTM with low-rank-plus-diagonal matrices, a UnitaryRNN), or why not.",
     )
     parser.add_argument("--json", action="store_true", help="JSON instead of tables")
     parser.set_defaults(run=run)
@@ -40,7 +59,7 @@ def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     found = {"passnet": __version__, "python": platform.python_version()}
-    for name in ("torch", "triton", "numpy", "safetensors", "rich", "tensorboard"):
+    for name in _PACKAGES:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -51,9 +70,9 @@ def _versions() -> dict[str, str]:
 def _devices() -> dict[str, str]:
     import torch
 
-    found = {
-        "cpu": f"{platform.processor() or platform.machine()}, {torch.get_num_threads()} threads"
-    }
+    from passnet.training.machine import processor_name, thread_count
+
+    found = {"cpu": f"{processor_name()}, {thread_count()}"}
     for index in range(torch.cuda.device_count()):
         properties = torch.cuda.get_device_properties(index)
         found[f"cuda:{index}"] = (
@@ -66,24 +85,31 @@ def _devices() -> dict[str, str]:
 def _backends() -> list[dict[str, str]]:
     import torch
 
-    import passnet
-
     rows = []
     for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
-        for kind in (passnet.GRU, passnet.LSTM):
-            for dtype in (torch.float32, torch.bfloat16):
-                layer = kind(
-                    4, 128, matrix=passnet.LowRankPlusDiagonal(24), device=device, dtype=dtype
-                )
-                reasons = layer.explain_backends(torch.zeros(2, 2, 4, device=device, dtype=dtype))
-                rows += [
-                    {
-                        "device": device,
-                        "cell": kind.__name__,
-                        "dtype": str(dtype).removeprefix("torch."),
-                        "backend": name,
-                        "can_run": "yes" if reason is None else f"no: {reason}",
-                    }
-                    for name, reason in reasons.items()
-                ]
+        for layer, dtype in _layers(device):
+            reasons = layer.explain_backends(torch.zeros(2, 2, 4, device=device, dtype=dtype))
+            rows += [
+                {
+                    "device": device,
+                    "cell": type(layer).__name__,
+                    "dtype": str(dtype).removeprefix("torch."),
+                    "backend": name,
+                    "can_run": "yes" if reason is None else f"no: {reason}",
+                }
+                for name, reason in reasons.items()
+            ]
     return rows
+
+
+def _layers(device: str) -> Iterator[tuple[GRU | LSTM | UnitaryRNN, torch.dtype]]:
+    """One layer of each kind and dtype; complex units have no bfloat16."""
+    import torch
+
+    import passnet
+
+    matrix = passnet.LowRankPlusDiagonal(24)
+    for kind in (passnet.GRU, passnet.LSTM):
+        for dtype in (torch.float32, torch.bfloat16):
+            yield kind(4, 128, matrix=matrix, device=device, dtype=dtype), dtype
+    yield passnet.UnitaryRNN(4, 128, device=device, dtype=torch.float32), torch.float32

@@ -12,6 +12,15 @@ from passnet.experiments import UnknownPreset
 from passnet.tasks.data import DataError
 
 USAGE, FAILED, INTERRUPTED = 2, 1, 130
+_STATUSES = (
+    ("passnet.training.errors", "Interrupted", INTERRUPTED),
+    ("passnet.training.errors", "Refused", USAGE),
+    ("passnet.training.errors", "RunError", FAILED),
+    ("passnet.ops.backend", "BackendRefused", USAGE),
+    ("passnet.report", "ReportError", FAILED),
+    ("passnet.bench.measure", "Wrong", FAILED),
+)
+"""Where errors of rooms above live, and the exit status of each; the first that fits counts."""
 
 
 @dataclass
@@ -46,19 +55,10 @@ def _status_of(error: RuntimeError) -> int | None:
     Their classes are looked up among the loaded modules, so that `passnet list` need not import
     PyTorch to know them.
     """
-    loaded = {
-        kind: getattr(sys.modules.get(room), kind, None)
-        for room, kind in (
-            ("passnet.training.errors", "Interrupted"),
-            ("passnet.training.errors", "RunError"),
-            ("passnet.ops.backend", "BackendRefused"),
-            ("passnet.report", "ReportError"),
-            ("passnet.bench.measure", "Wrong"),
-        )
-    }
-    for kind, known in loaded.items():
+    for room, kind, status in _STATUSES:
+        known = getattr(sys.modules.get(room), kind, None)
         if known is not None and isinstance(error, known):
-            return INTERRUPTED if kind == "Interrupted" else FAILED
+            return status
     return None
 
 

@@ -6,6 +6,8 @@ import argparse
 import sys
 from pathlib import Path
 
+from passnet.cli.places import check_file
+
 
 def add(commands) -> None:
     """Register the command."""
@@ -29,6 +31,8 @@ def add(commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the report or write the page."""
+    if args.out is not None:
+        check_file("--out", args.out)
     from passnet.report import text_report, write_page
 
     folders = [Path(folder) for folder in args.folders]

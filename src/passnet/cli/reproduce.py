@@ -5,16 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from passnet.cli.data import add_data_dir
 from passnet.cli.errors import INTERRUPTED
+from passnet.cli.places import check_file, check_folder
 from passnet.cli.plans import plan_record, plan_text
 from passnet.cli.signals import leaving_at_once
 from passnet.cli.tables import print_json, table
 from passnet.cli.training import parse_seeds
-from passnet.config import ConfigurationError
+from passnet.config import ConfigurationError, Experiment
 
 if TYPE_CHECKING:
     from passnet.report.plan import Places, Step
@@ -31,11 +33,12 @@ NAME is one of
 
 or a preset or a group of presets that `passnet list` shows, such as copy-500.
 
-Results that are there are not run again. The others train in --runs, with their checkpoints, all
-seeds of a preset side by side on a GPU and one after another on a CPU; each that ends is copied to
---results without weights, and the page is made anew, as is the table in a README.md beside the
-results that has the marks for it. A seed that diverges is a result too: it counts as failed.
-Stop it at any time: the same command goes on where it was.
+Results that are there are not run again. The others train in --runs, with their checkpoints: on a
+GPU all but the language models together, six at a time, then the seeds of each language model; on
+a CPU one after another. Each that ends is copied to --results without weights. When all that train
+together have ended, the page is made anew, as is the table in a README.md beside the results that
+has the marks for it. A seed that diverges is a result too: it counts as failed. Stop it at any
+time: the same command goes on where it was.
 
   passnet reproduce table1 --dry-run
   passnet reproduce addition --seeds 1
@@ -105,6 +108,9 @@ def _planned(args: argparse.Namespace) -> int:
             f"--results and --runs are both {args.runs}: give two folders, for results are copies "
             "of runs without their weights"
         )
+    check_folder("--results", places.results, written=False)
+    check_folder("--runs", places.runs, written=False)
+    check_file("--out", args.out, written=not args.dry_run)
     steps = read_plan(target.presets, seeds, places)
     if args.dry_run:
         if args.json:
@@ -113,10 +119,15 @@ def _planned(args: argparse.Namespace) -> int:
             print(plan_text(target, steps))
             print(f"nothing was run; without --dry-run, runs train in {places.runs}")
         return 0
-    _check(steps)
+    _check(steps, places)
+    from passnet.cli.reproduction import batches
+
+    missing = [step.experiment for step in steps if step.state in ("unfinished", "missing")]
+    turns = batches(missing, args.device)
     if not args.quiet:
         print(plan_text(target, steps), file=sys.stderr, flush=True)
-    status, written = _carry_out(steps, places, args)
+    finished = [step.experiment for step in steps if step.state == "finished"]
+    status, written = _carry_out(finished, turns, places, args)
     if status == INTERRUPTED:
         return status
     if args.json:
@@ -129,7 +140,7 @@ def _planned(args: argparse.Namespace) -> int:
     return status
 
 
-def _check(steps: list[Step]) -> None:
+def _check(steps: list[Step], places: Places) -> None:
     """Refuse what would fail only after hours of training."""
     for step in steps:
         if step.state == "blocked":
@@ -137,27 +148,33 @@ def _check(steps: list[Step]) -> None:
                 f"{step.note}, where {step.experiment.name} seed {step.experiment.seed} belongs: "
                 "move it away, or give other folders by --runs and --results"
             )
+        if step.state != "there":
+            check_folder("--results", places.result(step.experiment))
+        if step.state in ("unfinished", "missing"):
+            check_folder("--runs", places.run(step.experiment))
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
         raise ConfigurationError("reproduce takes one process: start it without torchrun")
 
 
 def _carry_out(
-    steps: list[Step], places: Places, args: argparse.Namespace
+    finished: Sequence[Experiment],
+    turns: Sequence[Sequence[Experiment]],
+    places: Places,
+    args: argparse.Namespace,
 ) -> tuple[int, list[Path]]:
-    """Publish and train what the plan says; returns the exit status and the files written."""
-    from passnet.cli.reproduction import batches, rebuild, train_and_publish
+    """Publish what is finished and train the others turn by turn; returns the exit status and the
+    files written."""
+    from passnet.cli.reproduction import rebuild, train_and_publish
     from passnet.report import publish_run
 
-    for step in steps:
-        if step.state == "finished":
-            publish_run(places.run(step.experiment), places.result(step.experiment))
+    for experiment in finished:
+        publish_run(places.run(experiment), places.result(experiment))
     # At the start too: a page that cannot be written shows before hours of training.
     written = rebuild(places, args.out, args.benchmarks)
     status = 0
-    missing = [s.experiment for s in steps if s.state in ("unfinished", "missing")]
-    for batch in batches(missing, args.device):
+    for together in turns:
         ended = train_and_publish(
-            batch, places, device=args.device, data_dir=args.data_dir, quiet=args.quiet
+            together, places, device=args.device, data_dir=args.data_dir, quiet=args.quiet
         )
         rebuild(places, args.out, args.benchmarks)
         status = max(status, ended)

@@ -12,6 +12,7 @@ from passnet.config import CharacterTask, Experiment
 
 if TYPE_CHECKING:
     from passnet.report.plan import Places
+    from passnet.training import Event, Listener
 
 
 def batches(experiments: Sequence[Experiment], device: str | None) -> list[list[Experiment]]:
@@ -39,9 +40,10 @@ def train_and_publish(
     data_dir: str | None,
     quiet: bool,
 ) -> int:
-    """Train some runs, publish those that end, and say what became of the others.
+    """Train some runs, publish each as it ends, and say what became of the others.
 
-    Returns the exit status this asks for. A run that diverged has a result and is published.
+    Returns the exit status this asks for. A run that diverged has a result and is published too,
+    when the others have ended.
     """
     from passnet.cli.display import watching
     from passnet.report import publish_run
@@ -49,12 +51,16 @@ def train_and_publish(
 
     labels = [f"{experiment.name} seed {experiment.seed}" for experiment in experiments]
     with watching(quiet=quiet) as listener_for:
+        listeners = [
+            _publishing(experiment, places, listener_for(label))
+            for experiment, label in zip(experiments, labels, strict=True)
+        ]
         found = train_together(
             experiments,
             [places.run(experiment) for experiment in experiments],
             device=device,
             data_dir=data_dir,
-            listeners=[listener_for(label) for label in labels],
+            listeners=listeners,
         )
     stopped, status = [], 0
     for experiment, label, outcome in zip(experiments, labels, found, strict=True):
@@ -63,11 +69,10 @@ def train_and_publish(
             continue
         if isinstance(outcome, Diverged):
             _say(f"{label} diverged at update {outcome.update}: it counts as a failed seed")
+            publish_run(places.run(experiment), places.result(experiment))
         elif isinstance(outcome, RunError):
             _say(f"{label} cannot go on: {outcome}")
             status = FAILED
-            continue
-        publish_run(places.run(experiment), places.result(experiment))
     if stopped:
         _say(
             f"stopped by a signal; {', '.join(stopped)} {'is' if len(stopped) == 1 else 'are'} "
@@ -75,6 +80,19 @@ def train_and_publish(
         )
         return INTERRUPTED
     return status
+
+
+def _publishing(experiment: Experiment, places: Places, listener: Listener) -> Listener:
+    """A listener that publishes the run when it is complete."""
+    from passnet.report import publish_run
+    from passnet.training import Finished
+
+    def listen(event: Event) -> None:
+        listener(event)
+        if isinstance(event, Finished):
+            publish_run(places.run(experiment), places.result(experiment))
+
+    return listen
 
 
 def rebuild(places: Places, page: Path, benchmarks: Path | None) -> list[Path]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from passnet.cli.data import add_data_dir
+from passnet.cli.numbers import count_of, temperature
 from passnet.cli.tables import figure, print_json, table
 
 
@@ -29,9 +30,17 @@ def add(commands) -> None:
     )
     sample.add_argument("run_folder", metavar="RUN", help="the folder of a character run")
     sample.add_argument("--prompt", default="", help="what the text begins with")
-    sample.add_argument("--length", type=int, default=400, help="characters to write (400)")
     sample.add_argument(
-        "--temperature", type=float, default=0.8, help="0 takes the likeliest character (0.8)"
+        "--length",
+        type=count_of("characters, such as 400", low=0),
+        default=400,
+        help="characters to write (400)",
+    )
+    sample.add_argument(
+        "--temperature",
+        type=temperature,
+        default=0.8,
+        help="0 takes the likeliest character (0.8)",
     )
     sample.add_argument("--seed", type=int, default=0, help="of the draws (0)")
     sample.add_argument("--device", help="cpu or cuda")

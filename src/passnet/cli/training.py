@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING
 
 from passnet.cli.choice import add_overrides, chosen_experiment
 from passnet.cli.data import add_data_dir
-from passnet.cli.errors import FAILED, INTERRUPTED
+from passnet.cli.errors import FAILED, INTERRUPTED, USAGE
+from passnet.cli.numbers import count_of
 from passnet.cli.signals import leaving_at_once
 from passnet.cli.tables import figure, print_json, table, thousands
 from passnet.config import ConfigurationError, Experiment
+from passnet.experiments import names
 
 if TYPE_CHECKING:
     from passnet.training import Result
@@ -69,7 +71,7 @@ def add(commands) -> None:
     )
     parser.add_argument(
         "--at-once",
-        type=_count,
+        type=count_of("runs, such as 6"),
         metavar="6",
         help="how many of several runs share a GPU at a time, the others wait (6); a CPU takes "
         "one after another",
@@ -78,13 +80,6 @@ def add(commands) -> None:
     parser.add_argument("--quiet", action="store_true", help="show only warnings while it runs")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.set_defaults(run=run)
-
-
-def _count(text: str) -> int:
-    number = int(text) if text.isdecimal() else 0
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of runs, such as 6")
-    return number
 
 
 def run(args: argparse.Namespace) -> int:
@@ -96,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 def _train(args: argparse.Namespace) -> int:
     plans = _plans(args)
     from passnet.cli.display import watching
-    from passnet.training import Interrupted, RunError, train, train_together
+    from passnet.training import Interrupted, Refused, RunError, train, train_together
 
     options = {
         "device": args.device,
@@ -126,7 +121,9 @@ def _train(args: argparse.Namespace) -> int:
         return INTERRUPTED
     pairs = [(p[1], r) for p, r in zip(plans, found, strict=True) if not isinstance(r, RunError)]
     _print_results(plans, pairs, args)
-    return FAILED if failed else 0
+    if not failed:
+        return 0
+    return USAGE if all(isinstance(error, Refused) for error in failed) else FAILED
 
 
 def _print_results(
@@ -171,6 +168,8 @@ def _plans(args: argparse.Namespace) -> list[tuple[Experiment, Path]]:
         if (Path(name) / "experiment.json").is_file():
             plans.append(_saved(name, args))
             continue
+        if name not in names() and Path(name).is_dir():
+            raise ConfigurationError(_no_run(Path(name)))
         experiment = chosen_experiment(name, args)
         for seed in seeds:
             chosen = experiment if seed is None else dataclasses.replace(experiment, seed=seed)
@@ -188,6 +187,15 @@ def _folder(experiment: Experiment, args: argparse.Namespace) -> Path:
         folder = folder / experiment.name
     alone = args.out and not args.seeds and len(args.names) == 1
     return folder if alone else folder / f"seed-{experiment.seed}"
+
+
+def _no_run(folder: Path) -> str:
+    below = next((place.parent for place in sorted(folder.glob("*/experiment.json"))), None)
+    other = f", such as {below}," if below is not None else ""
+    return (
+        f"{folder} is a folder without experiment.json, so it holds no run: give the folder of a "
+        f"run{other} or a preset that `passnet list` shows"
+    )
 
 
 def _saved(name: str, args: argparse.Namespace) -> tuple[Experiment, Path]:

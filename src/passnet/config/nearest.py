@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterable
 
 
 def nearest(word: str, known: Iterable[str]) -> str | None:
     """The known word closest to `word`, or None when nothing is close."""
     candidates = {candidate.casefold(): candidate for candidate in known}
-    found = difflib.get_close_matches(word.casefold(), candidates, n=1, cutoff=0.5)
-    return candidates[found[0]] if found else None
+    word = word.casefold()
+    close = difflib.get_close_matches(word, candidates, n=len(candidates) or 1, cutoff=0.5)
+    return candidates[max(close, key=lambda found: _closeness(word, found))] if close else None
+
+
+def _closeness(word: str, known: str) -> float:
+    """How alike two words are, from 0 to 1; more so when they begin alike, up to four letters."""
+    alike = difflib.SequenceMatcher(None, known, word).ratio()
+    same = itertools.takewhile(lambda pair: pair[0] == pair[1], zip(word, known, strict=False))
+    beginning = len(list(itertools.islice(same, 4)))
+    return alike + 0.1 * beginning * (1 - alike)
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:

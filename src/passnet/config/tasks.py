@@ -9,6 +9,8 @@ from passnet.config.errors import ConfigurationError
 from passnet.config.fields import check_range, check_types
 
 Order = Literal["shuffled", "fixed", "file"]
+_SIZES = (6000, 1000, 1000)
+"""Synthetic digits of training, validation and test."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +79,7 @@ class SequentialMnistTask:
     permutation: Literal["author", "common"] | None = "author"
     source: Literal["mnist", "synthetic"] = "mnist"
     pool: int = 1
-    sizes: tuple[int, int, int] = (6000, 1000, 1000)
+    sizes: tuple[int, int, int] = _SIZES
     order: Order = "shuffled"
 
     kind: ClassVar[str] = "sequential_mnist"
@@ -102,7 +104,7 @@ class FlatMnistTask:
     pool: int = 1
     l2: float | None = 1e-3
     l2_of: Literal["square", "norm"] = "square"
-    sizes: tuple[int, int, int] = (6000, 1000, 1000)
+    sizes: tuple[int, int, int] = _SIZES
     order: Order = "shuffled"
 
     kind: ClassVar[str] = "flat_mnist"
@@ -193,3 +195,8 @@ def _check_digits(task: SequentialMnistTask | FlatMnistTask) -> None:
         raise ConfigurationError(f"pool: got {task.pool}, expected 1, 2, 4, 7, 14 or 28")
     if min(task.sizes) < 1:
         raise ConfigurationError(f"sizes: got {task.sizes}, expected three numbers of at least 1")
+    if task.source == "mnist" and task.sizes != _SIZES:
+        raise ConfigurationError(
+            f"sizes: got {task.sizes} with source 'mnist', which is always read whole: leave them "
+            f"at {_SIZES}, or set source to 'synthetic'"
+        )

@@ -44,10 +44,7 @@ def choose(backends: Sequence[Backend[Call]], wanted: str, call: Call) -> Backen
         if backend.name == wanted:
             reason = backend.refuses(call)
             if reason is not None:
-                raise BackendRefused(
-                    f"backend {wanted!r} cannot run this call: {reason}. "
-                    "Use backend='auto' to let passnet choose."
-                )
+                raise BackendRefused(refusal(wanted, reason))
             return backend
     raise ValueError(unknown_backend(wanted, [backend.name for backend in backends]))
 
@@ -57,6 +54,14 @@ def check_backend(wanted: object, backends: Sequence[Backend]) -> None:
     names = [backend.name for backend in backends]
     if wanted not in ("auto", *names):
         raise ValueError(unknown_backend(wanted, names))
+
+
+def refusal(wanted: str, reason: str) -> str:
+    """The sentence for a backend that cannot run a call."""
+    return (
+        f"backend {wanted!r} cannot run this call: {reason}. "
+        "Use backend='auto' to let passnet choose."
+    )
 
 
 def unknown_backend(wanted: object, names: Sequence[str]) -> str:

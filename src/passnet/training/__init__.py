@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from passnet.training.errors import CheckpointError, Diverged, Interrupted, RunError
+    from passnet.training.errors import CheckpointError, Diverged, Interrupted, Refused, RunError
     from passnet.training.events import (
         Evaluated,
         Event,
@@ -39,6 +39,7 @@ __all__ = [
     "Listener",
     "Network",
     "RMSProp",
+    "Refused",
     "Result",
     "Run",
     "RunError",
@@ -65,6 +66,7 @@ _ROOMS = {
         "CheckpointError",
         "Diverged",
         "Interrupted",
+        "Refused",
         "RunError",
     ),
     "events": (

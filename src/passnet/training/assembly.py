@@ -21,7 +21,7 @@ from passnet.training.optimisers import build_optimiser
 from passnet.training.problem import build_task
 from passnet.training.scoring import scoring_batch_size
 from passnet.training.state import Training
-from passnet.training.update import Meters, Update
+from passnet.training.update import Meters, Update, autocast
 
 LINES = 200
 """About how many lines of training the metrics of a short run have; a long one has every 100th."""
@@ -101,6 +101,8 @@ def assemble(experiment: Experiment, *, options: Options, world: World) -> Assem
         seed=draws.key("parameters", experiment.seed) >> 1,
         backend=options.backend,
     ).to(world.device)
+    with autocast(experiment.precision, world.device):
+        backend = network.backend(first.inputs, first.lengths)
     refused = why_not_captured(world) if options.capture else "not captured: switched off"
     optimiser = build_optimiser(
         experiment.optimiser, network.parameters(), capturable=refused is None
@@ -138,7 +140,7 @@ def assemble(experiment: Experiment, *, options: Options, world: World) -> Assem
         scoring_batch=scoring_batch_size(experiment, task),
         carries=feed.pieces(1)[0].carries_state,
         refused=refused,
-        backend=network.backend(first.inputs, first.lengths),
+        backend=backend,
         parameters=count_parameters(network),
         chance=task.chance("test"),
         data=task.record(),

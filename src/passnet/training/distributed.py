@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from passnet.training.errors import RunError
+from passnet.training.errors import Refused, RunError
 
 
 @final
@@ -92,19 +92,33 @@ def choose_device(wanted: str | torch.device | None = None) -> torch.device:
     """The device of this process: the one asked for, else a GPU where there is one."""
     if wanted is None:
         wanted = "cuda" if torch.cuda.is_available() else "cpu"
-    device = torch.device(wanted)
+    device = _read_device(wanted)
     if device.type == "cuda":
         if not torch.cuda.is_available():
-            raise RunError("device 'cuda' was asked for, but PyTorch sees no GPU: use 'cpu'")
+            raise Refused("device 'cuda' was asked for, but PyTorch sees no GPU: use 'cpu'")
         index = device.index
         if index is None:
             index = int(os.environ.get("LOCAL_RANK", 0))
         if index >= torch.cuda.device_count():
-            raise RunError(
+            raise Refused(
                 f"device cuda:{index} was asked for, but there are {torch.cuda.device_count()} "
                 "GPUs: start no more processes than GPUs on a machine"
             )
         return torch.device("cuda", index)
+    return device
+
+
+def _read_device(wanted: str | torch.device) -> torch.device:
+    try:
+        device = torch.device(wanted)
+    except RuntimeError:
+        # PyTorch's own words name twenty kinds of devices and what built it.
+        device = None
+    if device is None or device.type not in ("cpu", "cuda"):
+        raise Refused(
+            f"device {str(wanted)!r} was asked for: expected 'cpu', 'cuda', or one of several GPUs "
+            "such as 'cuda:1'"
+        )
     return device
 
 

@@ -10,6 +10,11 @@ class RunError(RuntimeError):
 
 
 @final
+class Refused(RunError):
+    """What was asked for cannot be done here: another device, folder or argument would do."""
+
+
+@final
 class CheckpointError(RunError):
     """A checkpoint is damaged, foreign, or could not be written."""
 

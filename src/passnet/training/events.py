@@ -107,10 +107,9 @@ def describe(event: Event) -> str | None:
     match event:
         case Started():
             verb = f"goes on after update {event.update}" if event.update else "starts"
-            how = "one CUDA graph" if event.capture is None else event.capture
             return (
                 f"{event.run} {verb}: {event.updates} updates, {event.parameters} parameters, "
-                f"{event.device}, {event.backend} backend ({how}), seed {event.seed}"
+                f"{event.device}, {event.backend} backend{_captured(event)}, seed {event.seed}"
             )
         case Updated():
             return (
@@ -133,3 +132,10 @@ def describe(event: Event) -> str | None:
             floor = "" if chance is None else f", chance {chance:.5g}"
             value = "not a number" if result.value is None else f"{result.value:.5g}"
             return f"{event.run} finished: test {result.metric} {value}{floor}{paper}"
+
+
+def _captured(event: Started) -> str:
+    if event.capture is None:
+        return " (one CUDA graph)"
+    # Nobody expects a CUDA graph on a CPU.
+    return "" if event.device.startswith("cpu") else f" ({event.capture})"

@@ -18,7 +18,7 @@ from passnet.training.recorder import Recorder
 from passnet.training.result import Result
 from passnet.training.run import RunFolder
 from passnet.training.state import packed, restored_
-from passnet.training.tensorboard import open_board
+from passnet.training.tensorboard import board_writer, open_board
 
 AGREED_EVERY = 16
 
@@ -40,6 +40,9 @@ class Keeper:
         """Begin the folder, or bring everything to where its newest checkpoint stands."""
         parts, world, saved, position = self.parts, self.parts.world, None, 0
         if world.first:
+            if self.options.tensorboard:
+                # What refuses does so before a folder holds a run that never began.
+                board_writer()
             if self.folder.exists():
                 self.folder.check_same(parts.experiment, parts.data)
             else:

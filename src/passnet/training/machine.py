@@ -71,4 +71,10 @@ def device_name(device: torch.device) -> str:
     """The device in words."""
     if device.type == "cuda":
         return f"{device} ({torch.cuda.get_device_name(device)})"
-    return f"{device} ({torch.get_num_threads()} threads)"
+    return f"{device} ({thread_count()})"
+
+
+def thread_count() -> str:
+    """How many threads compute on the CPU, in words."""
+    count = torch.get_num_threads()
+    return f"{count} thread{'' if count == 1 else 's'}"

@@ -15,7 +15,7 @@ from passnet.layers import GRU, LSTM, Highway, UnitaryRNN
 from passnet.layers.recurrent import RecurrentLayer
 from passnet.matrices.initialisation import fill_bias, fill_input
 from passnet.ops import BackendRefused, unitary_backends
-from passnet.ops.backend import unknown_backend
+from passnet.ops.backend import refusal, unknown_backend
 from passnet.ops.cuda.highway import KERNELS
 from passnet.tasks.task import Readout
 
@@ -42,7 +42,7 @@ class Network(nn.Module, ABC):
 
     @abstractmethod
     def backend(self, inputs: Tensor, lengths: Tensor | None = None) -> str:
-        """Which backend runs these inputs."""
+        """Which backend runs these inputs; one asked for by name that cannot raises its reason."""
 
     @property
     @abstractmethod
@@ -100,10 +100,14 @@ class SequenceNetwork(Network):
         return final if isinstance(final, tuple) else (final,)
 
     def backend(self, inputs: Tensor, lengths: Tensor | None = None) -> str:
-        if self.rnn.backend != "auto":
-            return self.rnn.backend
         reasons = self.rnn.explain_backends(inputs, lengths=lengths)
-        return next(name for name, reason in reasons.items() if reason is None)
+        wanted = self.rnn.backend
+        if wanted == "auto":
+            return next(name for name, reason in reasons.items() if reason is None)
+        reason = reasons[wanted]
+        if reason is not None:
+            raise BackendRefused(refusal(wanted, reason))
+        return wanted
 
     @property
     def random(self) -> bool:

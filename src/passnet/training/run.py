@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, final
+from typing import Any, TextIO, final
 
 import safetensors.torch
 from safetensors import SafetensorError
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from passnet.config import ConfigurationError, Experiment, differences, from_json, identity, to_json
 from passnet.training.checkpoint import load_newest
-from passnet.training.errors import RunError
+from passnet.training.errors import Refused, RunError
 from passnet.training.files import json_bytes, plain, write_whole
 from passnet.training.result import Result
 
@@ -71,7 +71,7 @@ class RunFolder:
         if fcntl is None:
             yield
             return
-        with open(self.path / "lock", "w") as lock:
+        with self._open_lock() as lock:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -83,16 +83,27 @@ class RunFolder:
                 pass
             yield
 
+    def _open_lock(self) -> TextIO:
+        try:
+            return open(self.path / "lock", "w")
+        except OSError as error:
+            raise Refused(
+                f"nothing can be written in {self.path} ({error.strerror or error}): give another "
+                "folder, or allow it"
+            ) from error
+
     def _make(self) -> None:
         try:
             self.path.mkdir(parents=True, exist_ok=True)
+            found = list(self.path.iterdir())
         except OSError as error:
-            raise RunError(
-                f"cannot make the folder {self.path} ({error.strerror or error})"
+            raise Refused(
+                f"cannot make the folder {self.path} ({error.strerror or error}): give a folder "
+                "that is new or holds a run, where files may be written"
             ) from error
-        strangers = [p.name for p in self.path.iterdir() if p.name != "lock"]
+        strangers = [p.name for p in found if p.name != "lock"]
         if strangers and not self.exists() and not self._leftovers(strangers):
-            raise RunError(
+            raise Refused(
                 f"{self.path} holds {strangers[0]} and no experiment.json: give an empty or new "
                 "folder"
             )

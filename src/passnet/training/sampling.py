@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import os
 from collections.abc import Iterator
 
@@ -9,7 +11,8 @@ import torch
 
 from passnet.tasks.corpus import END, UNKNOWN, Vocabulary
 from passnet.training.distributed import choose_device
-from passnet.training.errors import RunError
+from passnet.training.errors import Refused
+from passnet.training.model import Network
 from passnet.training.reading import Run, load_run
 
 
@@ -30,7 +33,6 @@ def sample_text(
     )
 
 
-@torch.no_grad()
 def stream_text(
     folder: str | os.PathLike[str],
     prompt: str = "",
@@ -40,13 +42,15 @@ def stream_text(
     seed: int = 0,
     device: str | torch.device | None = None,
 ) -> Iterator[str]:
-    """The characters of `sample_text` as they are drawn.
+    """The characters of `sample_text` as they are drawn; what cannot be drawn is refused at once.
 
     At temperature 0 the likeliest character is taken each time. A model of sentences forgets at
     every line end, as it did in training.
     """
-    if temperature < 0:
-        raise ValueError(f"temperature={temperature}: expected at least 0")
+    if not 0 <= temperature < math.inf:
+        raise ValueError(f"temperature={temperature}: expected a number of at least 0")
+    if length < 0:
+        raise ValueError(f"length={length}: expected at least 0 characters")
     run = load_run(folder)
     vocabulary = _vocabulary(run)
     symbols = _prompt_symbols(prompt, vocabulary)
@@ -54,26 +58,35 @@ def stream_text(
     size = len(vocabulary)
     network = run.network(inputs=size, outputs=size, readout="steps").to(place)
     forgets = run.facts["data"]["task"] == "character_sentences"
+    drawn = _drawn(network, symbols, temperature=temperature, forgets=forgets, seed=seed)
+    return (vocabulary.decode([symbol]) for symbol in itertools.islice(drawn, length))
+
+
+@torch.no_grad()
+def _drawn(
+    network: Network, symbols: list[int], *, temperature: float, forgets: bool, seed: int
+) -> Iterator[int]:
+    """Symbols without end after those given."""
+    place = network.output.weight.device
     generator = torch.Generator().manual_seed(seed)
     state = None
-    for written in range(length):
+    while True:
         if forgets and END in symbols[1:]:
             start = len(symbols) - 1 - symbols[::-1].index(END)
             symbols, state = symbols[start:], None
         inputs = torch.tensor(symbols, device=place).unsqueeze(1)
         outputs, state = network(inputs, state)
         symbol = _draw(outputs[-1, 0].double().cpu(), temperature, generator)
-        yield vocabulary.decode([symbol])
+        yield symbol
         symbols = [symbol]
         if forgets and symbol == END:
             state = None
-        del written
 
 
 def _vocabulary(run: Run) -> Vocabulary:
     characters = run.facts.get("data", {}).get("vocabulary")
     if run.experiment.task.kind != "character" or not isinstance(characters, str):
-        raise RunError(
+        raise Refused(
             f"{run.folder.path} is a run of the {run.experiment.task.kind} task: only a character "
             "model writes text"
         )
@@ -84,7 +97,7 @@ def _prompt_symbols(prompt: str, vocabulary: Vocabulary) -> list[int]:
     symbols = vocabulary.encode("\n" + prompt).tolist()
     if UNKNOWN in symbols:
         strange = sorted({c for c in prompt if vocabulary.encode(c)[0] == UNKNOWN})
-        raise RunError(
+        raise Refused(
             f"the model has never seen {', '.join(map(repr, strange))}: it knows the line end and "
             f"{vocabulary.characters!r}"
         )

@@ -178,9 +178,10 @@ class Session:
             return
         self._check_gradients()
         meters, count = training.meters.tensors, progress.update - progress.logged
-        loss = meters["loss"].item() / count
         rate = self._rate(progress.update - 1)
-        if due:
+        if not due:
+            loss = meters["loss"].item() / count
+        else:
             loss = self.world.sum(meters["loss"]).item() / count / self.world.size
             norm, recovered = meters["norm"].item() / count, int(meters["broken"].item())
             line = {"loss": loss, "gradient_norm": norm, "learning_rate": rate}

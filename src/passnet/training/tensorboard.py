@@ -5,19 +5,24 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from passnet.training.errors import RunError
+from passnet.training.errors import Refused
 
 
 def open_board(folder: Path, *, update: int) -> Any:
     """A writer of TensorBoard events; what was written after `update` is hidden."""
+    return board_writer()(str(folder), purge_step=update + 1)
+
+
+def board_writer() -> Any:
+    """The class that writes TensorBoard events; raises where its package is missing."""
     try:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
-        raise RunError(
+        raise Refused(
             "TensorBoard events need the package tensorboard: pip install 'passnet[tensorboard]', "
             "or leave them out"
         ) from error
-    return SummaryWriter(str(folder), purge_step=update + 1)
+    return SummaryWriter
 
 
 def write_scalars(board: Any, prefix: str, scalars: dict[str, float], *, update: int) -> None:

@@ -1,0 +1,45 @@
+"""Refusing places that could not be written to, before any work is done."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from passnet.config import ConfigurationError
+
+
+def check_file(option: str, path: Path, *, written: bool = True) -> None:
+    """Raise where `path` cannot be a file or, when it is to be written, must not be."""
+    folder = path.parent
+    if path.is_dir():
+        raise ConfigurationError(f"{option} {path}: this is a folder, give a file in it")
+    if not folder.is_dir():
+        raise ConfigurationError(
+            f"{option} {path}: there is no folder {folder}: make it, or give a file in one that "
+            "exists"
+        )
+    if written:
+        _check_access(option, path, folder)
+
+
+def check_folder(option: str, path: Path, *, written: bool = True) -> None:
+    """Raise where `path` cannot be a folder or, when files are to come into it, must not be."""
+    found = _nearest(path)
+    if not found.is_dir():
+        raise ConfigurationError(
+            f"{option} {path}: {found} is a file where a folder is needed: give another"
+        )
+    if written:
+        _check_access(option, path, found)
+
+
+def _nearest(path: Path) -> Path:
+    """The path, or what exists of it."""
+    return next((place for place in (path, *path.parents) if os.path.lexists(place)), Path())
+
+
+def _check_access(option: str, path: Path, folder: Path) -> None:
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigurationError(
+            f"{option} {path}: nothing can be written in {folder}: give another place, or allow it"
+        )
