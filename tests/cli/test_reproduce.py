@@ -57,7 +57,7 @@ def no_training(monkeypatch):
     def refuse(*arguments, **options):
         raise AssertionError("nothing should be trained")
 
-    monkeypatch.setattr("passnet.training.seeds.train_together", refuse)
+    monkeypatch.setattr("passnet.training.together.train_together", refuse)
 
 
 def test_a_table_is_run_published_and_reported(tiny, tmp_path, capsys, monkeypatch):
@@ -202,17 +202,17 @@ def test_a_device_that_is_not_there_shows_before_training(
 
 
 def test_each_run_is_published_when_it_ends(tiny, tmp_path, monkeypatch):
-    from passnet.training import seeds
+    from passnet.training import together
 
     experiments = [replace(tiny, seed=seed) for seed in (0, 1)]
     places, there = Places(tmp_path / "results", tmp_path / "runs"), []
-    begun = seeds.Session._begin
+    begun = together.Session._begin
 
     def begin(session):
         there.append(sorted(path.parent.name for path in places.results.rglob("result.json")))
         begun(session)
 
-    monkeypatch.setattr(seeds.Session, "_begin", begin)
+    monkeypatch.setattr(together.Session, "_begin", begin)
     options = {"device": "cpu", "data_dir": None, "quiet": True}
     assert train_and_publish(experiments, places, **options) == 0
     assert there == [[], ["seed-0"]]

@@ -16,9 +16,9 @@ from passnet.training.distributed import World
 from passnet.training.events import Started, silent
 from passnet.training.run import RunFolder
 from passnet.training.scoring import scoring
-from passnet.training.seeds import _Turns, take_turns
 from passnet.training.session import Session
 from passnet.training.signals import Requests
+from passnet.training.together import _Turns, take_turns
 
 
 class Fake:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from passnet.training.reading import Run, evaluate, load_run
     from passnet.training.result import Result
     from passnet.training.sampling import sample_text, stream_text
-    from passnet.training.seeds import train_together
+    from passnet.training.together import train_together
 
 __all__ = [
     "CheckpointError",
@@ -99,7 +99,7 @@ _ROOMS = {
         "sample_text",
         "stream_text",
     ),
-    "seeds": ("train_together",),
+    "together": ("train_together",),
 }
 _HOMES = {name: room for room, names in _ROOMS.items() for name in names}
 
