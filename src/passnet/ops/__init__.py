@@ -1,4 +1,4 @@
-"""How the scans over time run: one folder for each op, its backends side by side."""
+"""How scans over time run, a folder for each with its backends; the norm and gate of Highway."""
 
 from passnet.ops.backend import BackendRefused
 from passnet.ops.gru_scan import GruScan, gru_backends, gru_scan

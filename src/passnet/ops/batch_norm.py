@@ -61,8 +61,7 @@ class _Normalised(torch.autograd.Function):
             return None
         if torch.is_grad_enabled():
             # To be differentiated once more: the plain formula, which autograd can follow.
-            plain, *_ = _by_own_statistics(x)
-            return torch.autograd.grad(plain, x, grad, create_graph=True)[0]
+            return plain_gradients(lambda x: _by_own_statistics(x)[0], [x], grad)[0]
         deviation = deviation.unsqueeze(-2)
         along = (grad * out).mean(-2, keepdim=True)
         # Where all rows are equal, y is zero and so is what it contributes.

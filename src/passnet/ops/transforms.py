@@ -1,4 +1,4 @@
-"""What every scan op shares under PyTorch's transforms: second derivatives, vmap, torch.func."""
+"""What ops share under PyTorch's transforms: second derivatives, vmap, torch.func."""
 
 from __future__ import annotations
 

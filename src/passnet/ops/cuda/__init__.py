@@ -1,4 +1,4 @@
-"""Fused CUDA scans, compiled at run time."""
+"""Fused CUDA kernels, compiled at run time: the scans, and the norm and gate of Highway layers."""
 
 from passnet.ops.cuda.call import Call
 

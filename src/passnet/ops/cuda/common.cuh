@@ -1,4 +1,4 @@
-// Shared by every scan kernel: element types, activations, products, lane reductions.
+// Shared by the kernels: element types, activations, products, lane reductions.
 // Header-free: everything below is CUDA C++ that NVRTC knows without an include path.
 
 #if IO_TYPE == 0
