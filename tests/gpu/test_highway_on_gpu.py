@@ -165,6 +165,6 @@ def test_on_another_stream():
 def test_only_single_precision_on_a_gpu_is_served():
     x = torch.zeros(2, 3, device="cuda")
     before = torch.zeros(2, 2, 3, device="cuda")
-    assert KERNELS.gates(x, before)
-    assert not KERNELS.gates(x.double(), before.double())
-    assert not KERNELS.gates(x.cpu(), before.cpu())
+    assert KERNELS.gates(x, before, "relu")
+    assert not KERNELS.gates(x.double(), before.double(), "relu")
+    assert not KERNELS.gates(x.cpu(), before.cpu(), "relu")

@@ -41,9 +41,10 @@ class UnitaryRNN(nn.Module):
         super().__init__()
         check_sizes(input_size=input_size, hidden_size=hidden_size)
         check_backend(backend, unitary_backends())
-        if (dtype or torch.get_default_dtype()) not in (torch.float32, torch.float64):
+        parts = dtype or torch.get_default_dtype()
+        if parts not in (torch.float32, torch.float64):
             raise ValueError(
-                f"dtype={dtype}: complex units need torch.float32 or torch.float64 for their parts"
+                f"dtype={parts}: complex units need torch.float32 or torch.float64 for their parts"
             )
         self.input_size = input_size
         self.hidden_size = hidden_size

@@ -19,7 +19,7 @@ def highway_gate(
     state: Float[Tensor, "... n"], before: Float[Tensor, "2 ... n"], activation: str
 ) -> Float[Tensor, "... n"]:
     """`highway_layer` with a named activation."""
-    if KERNELS.gates(state, before):
+    if KERNELS.gates(state, before, activation):
         return _Fused.apply(state, before, activation)  # pyright: ignore
     return highway_layer(state, before, activation=ACTIVATIONS[activation])
 

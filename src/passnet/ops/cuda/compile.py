@@ -221,8 +221,9 @@ class Kernel:
         made = {"arch": device_limits(device)[2], "options": options}
         before = _enter(device)
         try:
+            binary = cubin(source, **made)
             try:
-                module = _loaded(cubin(source, **made))
+                module = _loaded(binary)
             except CompileError:
                 # What lay on the disk may be damaged.
                 module = _loaded(cubin(source, **made, anew=True))
@@ -254,21 +255,22 @@ class Kernel:
         """Queue the kernel on torch's current stream; None stands for a null pointer."""
         stream = torch._C._cuda_getCurrentRawStream(self.device)  # pyright: ignore
         before = _enter(self.device)
-        # Threads that run one layer share the room for its arguments.
-        with self._lock:
-            if self._slots is None:
-                self._slots = _slots(len(arguments))
-            values, pointers = self._slots
-            values[:] = [
-                0 if a is None else a if isinstance(a, int) else a.data_ptr() for a in arguments
-            ]
-            place = (self.function, *grid, threads, 1, 1, self.shared, stream, pointers)
-            if cooperative:
-                status = _driver().cuLaunchCooperativeKernel(*place)
-            else:
-                status = _driver().cuLaunchKernel(*place, None)
-        _leave(before)
-        _check_driver(status)
+        try:
+            # Threads that run one layer share the room for its arguments.
+            with self._lock:
+                if self._slots is None:
+                    self._slots = _slots(len(arguments))
+                values, pointers = self._slots
+                values[:] = [
+                    0 if a is None else a if isinstance(a, int) else a.data_ptr() for a in arguments
+                ]
+                place = (self.function, *grid, threads, 1, 1, self.shared, stream, pointers)
+                if cooperative:
+                    _check_driver(_driver().cuLaunchCooperativeKernel(*place))
+                else:
+                    _check_driver(_driver().cuLaunchKernel(*place, None))
+        finally:
+            _leave(before)
 
 
 def _loaded(binary: bytes) -> ctypes.c_void_p:

@@ -6,26 +6,19 @@
 constexpr int U = 128;      // units of a block, four for each lane
 constexpr int ROWS = 32;    // rows staged at once, eight for each warp
 constexpr int PITCH = U + 1;
-// Columns taken at once: the numbers of a row, which all lanes read, then cost one load in four.
-constexpr int QUAD = WIDTH < 4 ? 1 : 4;
-constexpr int COLUMNS = (WIDTH + QUAD - 1) / QUAD * QUAD;  // the last ones may be zeros
 
-extern "C" __global__ void __launch_bounds__(128, QUAD == 4 && !SYMBOLS ? 6 : 1)
+extern "C" __global__ void __launch_bounds__(128)
 form_drive(const io_t* __restrict__ x, const long long* __restrict__ symbols,
            const io_t* __restrict__ scale, const io_t* __restrict__ weight,
            const io_t* __restrict__ bias, io_t* __restrict__ drive, int count, int chunk) {
-  __shared__ float ws[COLUMNS * PITCH];
-  __shared__ __align__(16) float xs[SYMBOLS ? 4 : ROWS * COLUMNS];
+  __shared__ float ws[WIDTH * PITCH];
+  __shared__ float xs[SYMBOLS ? 1 : ROWS * WIDTH];
   const int unit0 = blockIdx.x * U, g = blockIdx.y;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   for (int i = threadIdx.x; i < U * WIDTH; i += 128) {
     const int u = i / WIDTH, k = i % WIDTH;
     ws[k * PITCH + u] = unit0 + u < N ? to_float(weight[((long long)g * N + unit0 + u) * WIDTH + k]) : 0.0f;
   }
-#if !SYMBOLS
-  for (int i = threadIdx.x; i < (COLUMNS - WIDTH) * PITCH; i += 128) ws[WIDTH * PITCH + i] = 0.0f;
-  for (int i = threadIdx.x; i < ROWS * COLUMNS; i += 128) xs[i] = 0.0f;
-#endif
   float b[4];
 #pragma unroll
   for (int j = 0; j < 4; j++) {
@@ -38,8 +31,7 @@ form_drive(const io_t* __restrict__ x, const long long* __restrict__ symbols,
     __syncthreads();
 #if !SYMBOLS
     for (int i = threadIdx.x; i < ROWS * WIDTH; i += 128)
-      xs[i / WIDTH * COLUMNS + i % WIDTH] =
-          base + i / WIDTH < last ? to_float(x[(long long)base * WIDTH + i]) : 0.0f;
+      xs[i] = base + i / WIDTH < last ? to_float(x[(long long)base * WIDTH + i]) : 0.0f;
     __syncthreads();
 #endif
     float acc[8][4];
@@ -60,28 +52,16 @@ form_drive(const io_t* __restrict__ x, const long long* __restrict__ symbols,
       for (int j = 0; j < 4; j++) acc[r][j] = fmaf(ws[k * PITCH + lane + 32 * j], by, acc[r][j]);
     }
 #else
-#pragma unroll 2
-    for (int k0 = 0; k0 < COLUMNS; k0 += QUAD) {
-      float v[8][QUAD];
+#pragma unroll 4
+    for (int k = 0; k < WIDTH; k++) {
+      float w[4];
+#pragma unroll
+      for (int j = 0; j < 4; j++) w[j] = ws[k * PITCH + lane + 32 * j];
 #pragma unroll
       for (int r = 0; r < 8; r++) {
-        const float* from = xs + (warp * 8 + r) * COLUMNS + k0;
-        if constexpr (QUAD == 4) {
-          const float4 four = *reinterpret_cast<const float4*>(from);
-          v[r][0] = four.x, v[r][1] = four.y, v[r][2] = four.z, v[r][3] = four.w;
-        } else {
-          v[r][0] = *from;
-        }
-      }
+        const float v = xs[(warp * 8 + r) * WIDTH + k];
 #pragma unroll
-      for (int i = 0; i < QUAD; i++) {
-        float w[4];
-#pragma unroll
-        for (int j = 0; j < 4; j++) w[j] = ws[(k0 + i) * PITCH + lane + 32 * j];
-#pragma unroll
-        for (int r = 0; r < 8; r++)
-#pragma unroll
-          for (int j = 0; j < 4; j++) acc[r][j] = fmaf(v[r][i], w[j], acc[r][j]);
+        for (int j = 0; j < 4; j++) acc[r][j] = fmaf(v, w[j], acc[r][j]);
       }
     }
 #endif

@@ -20,6 +20,7 @@ COLUMNS, NORM_THREADS = 32, 512
 """Columns of a block that normalises, and its threads: `normalise.cu` has the same."""
 GATE_THREADS = 256
 RELU = {"relu": 1, "tanh": 0}
+"""The activations that the gate knows, by the macro that chooses."""
 
 
 def norm_source() -> str:
@@ -73,9 +74,9 @@ class HighwayKernels:
         written = mean.is_contiguous() and deviation.is_contiguous()
         return x.dim() in (2, 3) and written and all(t.shape == row for t in given)
 
-    def gates(self, state: Tensor, before: Tensor) -> bool:
-        """Whether `gate` serves these tensors."""
-        if plain_only() or not self.serves(state, before):
+    def gates(self, state: Tensor, before: Tensor, activation: str) -> bool:
+        """Whether `gate` serves these tensors and this activation."""
+        if activation not in RELU or plain_only() or not self.serves(state, before):
             return False
         return before.shape == (2, *state.shape)
 

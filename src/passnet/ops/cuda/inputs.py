@@ -30,8 +30,7 @@ WIDEST = 64
 WIDE = 16
 """From here on, for many units, tensor cores form the gradient of features."""
 BLOCKS_EACH = 8
-"""Blocks on a multiprocessor, all of which run at once: fewer where shared memory or, for many
-features, registers are short."""
+"""Blocks on a multiprocessor, all of which run at once: fewer where shared memory is short."""
 
 
 def serves(inputs: Inputs) -> bool:
@@ -96,10 +95,8 @@ def form_drive(inputs: Inputs, chip: Chip) -> Tensor:
 
 
 def _resident(width: int, symbols: bool) -> int:
-    columns = width if width < 4 else ceil(width / 4) * 4
-    shared = 4 * columns * (UNITS + 1 + (0 if symbols else ROWS)) + RESERVED
-    most = 6 if width >= 4 and not symbols else BLOCKS_EACH
-    return min(most, SHARED_EACH // shared)
+    shared = 4 * width * (UNITS + 1 + (0 if symbols else ROWS)) + RESERVED
+    return min(BLOCKS_EACH, SHARED_EACH // shared)
 
 
 def gradient_tiles(units: int, width: int, *, symbols: bool) -> Tiles:
