@@ -10,6 +10,7 @@ import sys
 import pytest
 import torch
 
+from passnet.bench.cases import GPU_CASES
 from passnet.bench.measure import Row, _calls
 from passnet.bench.record import growth
 from passnet.cli import main
@@ -93,6 +94,23 @@ def test_several_presets_have_their_own_folders(in_folder, capsys):
     folders = ["mine/quick/copy/seed-0", "mine/quick/addition/seed-0"]
     assert train(*folders, "--json", "--quiet") == 0
     assert json.loads(capsys.readouterr().out) == results
+
+
+def test_one_folder_named_twice_is_refused(in_folder, capsys):
+    assert train("quick/copy", *SMALL, "--out", "run", "--quiet") == 0
+    capsys.readouterr()
+    assert train("run", "./run", "--quiet") == 2
+    assert "two of these runs are in" in capsys.readouterr().err
+
+
+def test_a_highway_network_has_no_backend_to_choose(in_folder, capsys):
+    assert main(["train", "quick/highway-digits", "--backend", "reference", "--quiet"]) == 2
+    assert "a Highway network has no scan" in capsys.readouterr().err
+
+
+def test_cases_of_the_bench_tell_tied_from_untied():
+    labels = [case.label for case in GPU_CASES]
+    assert len(set(labels)) == len(labels) and any(" tied n=" in label for label in labels)
 
 
 def test_a_changed_experiment_in_the_same_folder_is_refused(in_folder, capsys):

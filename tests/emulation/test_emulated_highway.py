@@ -155,6 +155,12 @@ def test_second_derivatives(name, activation):
     assert_all_accurate(ours, reference=reference, truth=truth)
 
 
+def test_an_activation_that_the_gate_does_not_know(chip):
+    x = torch.zeros(3, 4)
+    assert KERNELS.gates(x, torch.zeros(2, 3, 4), "relu")
+    assert not KERNELS.gates(x, torch.zeros(2, 3, 4), "softplus")
+
+
 def test_everything_else_takes_the_plain_way(launches):
     layer = made_layer(MATRICES["low-rank"])
     x = signed(9, layer.size)

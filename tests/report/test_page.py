@@ -220,6 +220,7 @@ def test_the_speed_tables(tmp_path):
     for part in ("made-up GPU", "1.25 ms", "5.00 ms", "4.0x", "1 MiB", "b: forward"):
         assert part in page
     assert '"speed-0"' in page and '"speed-1"' in page
+    assert page.index("b: forward") < page.index("made-up GPU"), "the newest comes first"
 
 
 def test_the_command_finds_timings_by_itself(tmp_path, monkeypatch):
@@ -276,3 +277,16 @@ def test_reports_never_import_torch(results, tmp_path):
     )
     source = Path(__file__).parents[2] / "src"
     subprocess.run([sys.executable, "-c", program], check=True, env={"PYTHONPATH": str(source)})
+
+
+def test_rows_looked_at_more_rarely_stand_in_table_and_chart_and_say_so(tmp_path):
+    changes = {"evaluate_every": 3000, "protocol": "ours"}
+    run = experiment_of("psmnist/lrd-gru-128-24", **changes)
+    write_run(tmp_path / "run", run, value=0.93)
+    page = render_page([tmp_path])
+    assert "validated every 3000 updates, not 300" in page
+    specs = json.loads(re.search(r'id="specs">(.*?)</script>', page, re.DOTALL)[1])
+    spots = specs["budget-digits"]["data"]["values"]
+    assert [s["m"] for s in spots if s["s"] == "passnet, the paper's protocol"] == [
+        "LRD GRU 128/24"
+    ]
