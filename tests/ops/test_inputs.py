@@ -102,3 +102,8 @@ def test_a_scan_keeps_its_inputs_and_not_their_drive():
         layer(torch.randn(50, 4, 2))
     assert (50, 4, 2) in kept
     assert (3, 50, 4, 16) not in kept
+
+
+def test_gradients_lie_as_the_registration_of_the_scans_says():
+    inputs = Inputs(torch.randint(0, 7, (4, 3)), torch.randn(3, 5, 7), torch.randn(3, 5))
+    assert all(grad.is_contiguous() for grad in inputs.gradients(torch.randn(3, 4, 3, 5)))

@@ -59,7 +59,6 @@ def test_compiled_training_on_symbols(kind, backend):
     symbols = torch.randint(0, 7, (4, 3))
     layer(symbols)[0].square().sum().backward()
     expected = {name: p.grad for name, p in layer.named_parameters()}
-    assert all(grad.is_contiguous() for grad in expected.values())
     layer.zero_grad()
     step = torch.compile(lambda x: layer(x)[0].square().sum(), backend="aot_eager")
     step(symbols).backward()
