@@ -13,6 +13,7 @@
 #define fmaf __builtin_fmaf
 #define fabsf __builtin_fabsf
 #define sqrtf __builtin_sqrtf
+#define fmaxf __builtin_fmaxf
 #define copysignf __builtin_copysignf
 
 thread_local float smem[64 * 1024] __align__(128);
@@ -21,6 +22,14 @@ struct __align__(16) float4 {
   float x, y, z, w;
 };
 inline float4 make_float4(float x, float y, float z, float w) { return {x, y, z, w}; }
+struct __align__(16) uint4 {
+  unsigned x, y, z, w;
+};
+struct __align__(8) uint2 {
+  unsigned x, y;
+};
+inline uint4 make_uint4(unsigned x, unsigned y, unsigned z, unsigned w) { return {x, y, z, w}; }
+inline uint2 make_uint2(unsigned x, unsigned y) { return {x, y}; }
 inline unsigned __float_as_uint(float v) {
   unsigned bits;
   __builtin_memcpy(&bits, &v, 4);
@@ -48,6 +57,24 @@ inline float shuffle_xor(unsigned lanes, float v, int mask, int line) {
   memory_changed();
   return found;
 }
+inline bool any(unsigned lanes, bool said, int line) {
+  if (lanes != 0xffffffffu) fail("line %d asks the lanes %x only", line, lanes);
+  memory_changed();
+  const Slot* all = trade({{said}}, line);
+  bool found = false;
+  for (int i = 0; i < 32; i++) found = found || all[i].words[0];
+  memory_changed();
+  return found;
+}
+inline unsigned reduce_max(unsigned lanes, unsigned v, int line) {
+  if (lanes != 0xffffffffu) fail("line %d reduces the lanes %x only", line, lanes);
+  memory_changed();
+  const Slot* all = trade({{v}}, line);
+  for (int i = 0; i < 32; i++)
+    if (all[i].words[0] > v) v = all[i].words[0];
+  memory_changed();
+  return v;
+}
 inline float flush(float v) { return fabsf(v) < 0x1p-126f ? 0.0f : v; }
 // The sum as a tensor core leaves it: exact products, rounded towards zero.
 inline float toward_zero(double sum) {
@@ -55,10 +82,17 @@ inline float toward_zero(double sum) {
   const bool beyond = near > 0 ? near > sum : near < sum;
   return beyond ? __uint_as_float(__float_as_uint(near) - 1) : near;
 }
-inline double tf32(unsigned bits) { return __uint_as_float(bits & 0xffffe000u); }
 }  // namespace emulation
 #define __syncthreads() emulation::synchronize(__LINE__)
 #define __shfl_xor_sync(lanes, v, mask) emulation::shuffle_xor(lanes, v, mask, __LINE__)
+
+#define __reduce_max_sync(lanes, v) emulation::reduce_max(lanes, v, __LINE__)
+#define __any_sync(lanes, said) emulation::any(lanes, said, __LINE__)
+inline unsigned atomicMax(unsigned* p, unsigned v) {
+  const unsigned before = *p;
+  if (v > before) *p = v;
+  return before;
+}
 
 // From here on, ptx.cuh.
 
@@ -82,12 +116,16 @@ inline float from_float16(unsigned short bits) {
   return __uint_as_float(sign | ((rest << 13) + (rest < 0x7c00u ? 0x38000000u : 0x70000000u)));
 }
 
+inline unsigned pack_halves(float lower, float upper) {
+  return to_float16(lower) | (unsigned)to_float16(upper) << 16;
+}
+
 template <class Element>
 inline Element load_here(const Element* p) {
   return *p;
 }
 inline void prefetch_l2(const void* p) { (void)*static_cast<const volatile char*>(p); }
-inline void conceal(float4&) {}
+inline int thread_again() { return threadIdx.x; }
 
 template <int BYTES>
 inline void copy_async(void* to, const void* from, bool inside) {
@@ -123,9 +161,11 @@ inline void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   for (int i = 0; i < 4; i++) {
     const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
     double sum = c[i];
-    for (int k = 0; k < 8; k++)
-      sum += emulation::tf32(lanes[row % 8 * 4 + k % 4].words[row / 8 + k / 4 * 2]) *
-             emulation::tf32(lanes[column * 4 + k % 4].words[4 + k / 4]);
+    for (int k = 0; k < 16; k++) {
+      const int shift = k % 2 * 16, from = k % 8 / 2;
+      sum += (double)from_float16(lanes[row % 8 * 4 + from].words[row / 8 + k / 8 * 2] >> shift) *
+             (double)from_float16(lanes[column * 4 + from].words[4 + k / 8] >> shift);
+    }
     c[i] = emulation::toward_zero(sum);
   }
   emulation::memory_changed();

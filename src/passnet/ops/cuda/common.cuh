@@ -1,4 +1,4 @@
-// Shared by the kernels: element types, activations, products, lane reductions.
+// Shared by the kernels: element types, activations, lane reductions.
 // Header-free: everything below is CUDA C++ that NVRTC knows without an include path.
 
 #if IO_TYPE == 0
@@ -55,26 +55,6 @@ __device__ __forceinline__ float tanh_exact(float x) {
   const float d = 1.0f + e, r = reciprocal_fast(d);
   float large = copysignf(fmaf(-2.0f, fmaf(fmaf(-d, r, 1.0f), r, r), 1.0f), x);
   return s < 0.36f ? small : large;
-}
-
-// True float32 products on tensor cores: each factor is split into two tf32 halves, and the sums
-// over eight terms are added outside, where they round to nearest.
-__device__ __forceinline__ void split(float v, unsigned& high, unsigned& low) {
-  // Integer rounding to ten bits of fraction: conversions would run at a quarter of the rate.
-  high = (__float_as_uint(v) + 0x1000u) & 0xffffe000u;
-  low = __float_as_uint(v - __uint_as_float(high)) + 0x1000u;
-}
-// acc[16, 8] += a[16, 8] b[8, 8], each as its high and low halves; the product of both low is nothing.
-__device__ __forceinline__ void multiply_halves(float (&acc)[4], const unsigned (&a_high)[4],
-                                                const unsigned (&a_low)[4],
-                                                const unsigned (&b_high)[2],
-                                                const unsigned (&b_low)[2]) {
-  float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
-  mma(part, a_low, b_high);
-  mma(part, a_high, b_low);
-  mma(part, a_high, b_high);
-#pragma unroll
-  for (int i = 0; i < 4; i++) acc[i] += part[i];
 }
 
 // Sums R values over the lanes that differ in the bits of 2*MASK-1, leaving each lane with a share

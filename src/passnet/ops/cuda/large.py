@@ -31,7 +31,13 @@ def source(*, backward: bool) -> str:
     """The text of one pass, to be compiled with a layout's options."""
     which = "backward" if backward else "forward"
     return read_source(
-        "ptx.cuh", "common.cuh", "large_products.cuh", "large_exchange.cuh", f"large_{which}.cu"
+        "ptx.cuh",
+        "common.cuh",
+        "halves.cuh",
+        "large_halves.cuh",
+        "large_products.cuh",
+        "large_exchange.cuh",
+        f"large_{which}.cu",
     )
 
 

@@ -11,21 +11,20 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
               io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0,
               float* __restrict__ summaries, float* exchange, int T, int B, int b0) {
   GROUP_SETUP
-  Project1 project1;
-  project1.load(wp1, [&](int gate, int row, int k) {
+  exchange1.project.load(wp1, ranges, [&](int gate, int row, int k) {
     if (DENSE) return SEPARATE ? f.dense_back(gate, row, k) : f.dense_back(k / KU, row, k % KU);
     return MERGED ? f.expand(k / KU, k % KU, row) : f.expand(gate, k, row);
   });
-  Expand1::load(we1, [&](int u, int g, int k) {
-    return SEPARATE ? f.project(g, k, u) : f.project(k / DD, k % DD, u);
+  exchange1.expand.load(we1, ranges, [&](int u, int g, int k) {
+    return SEPARATE ? f.project(g, k, u) : f.project(k / DP, k % DP, u);
   });
 #if CELL == 1
-  const Exchange2 exchange2 = {mine + Exchange1::FLOATS, block};
-  Project2 project2;
-  project2.load(wp2, [&](int, int row, int k) {
+  Exchange2 exchange2;
+  exchange2.open(mine + Exchange1::FLOATS, wp2, we2, block, ranges + 2 * Range::WORDS);
+  exchange2.project.load(wp2, ranges, [&](int, int row, int k) {
     return DENSE ? f.dense_back(2, row, k) : f.expand(2, k, row);
   });
-  Expand2::load(we2, [&](int u, int, int k) { return f.project(2, k, u); });
+  exchange2.expand.load(we2, ranges, [&](int u, int, int k) { return f.project(2, k, u); });
 #endif
   constexpr int SAVED = CELL == 1 ? 3 : 4;
   constexpr int LOADS = SAVED + (CELL == 2 ? 3 : 2);
@@ -56,8 +55,25 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
 #endif
     }
   };
-  auto put = [&](int p, int e, float v) {
-    if (inside[e]) xs[(p * KU + unit[e]) * XS + seq[e]] = v;
+  // Operands of an exchange, from plane `first` on.
+  auto publish = [&](Range& range, int first, int count, const float (&v)[G][EPT]) {
+    range.begin();
+    do {
+#pragma unroll
+      for (int e = 0; e < EPT; e++) {
+        float most = 0.0f;
+#pragma unroll
+        for (int p = 0; p < G; p++)
+          if (p >= first && p < first + count && inside[e]) most = fmaxf(most, fabsf(v[p][e]));
+        range.note_warp(seq[e], most);
+        const float scale = power(range.scale(seq[e]));
+#pragma unroll
+        for (int p = 0; p < G; p++)
+          if (p >= first && p < first + count && inside[e])
+            store_halves(xs + p * PLANE, unit[e], seq[e], v[p][e] * scale);
+      }
+      __syncthreads();
+    } while (range.left());
   };
   // What comes back through the matrices of the first projection, masks applied.
   auto back1 = [&](int e) {
@@ -73,9 +89,11 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   };
   fetch(T - 1);
   __syncthreads();
+  if (threadIdx.x == 0) *ranges = 0;
+  __syncthreads();
 
   for (int t = T - 1; t >= 0; t--) {
-    float direct[EPT];
+    float direct[EPT], v[G][EPT];  // gradients of what the matrices gave
 #if CELL == 2
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
@@ -96,10 +114,10 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       direct[e] = fmaf(diag[1][e], dkeep, direct[e]);
       direct[e] = fmaf(diag[2][e], dcand, direct[e]);
       direct[e] = fmaf(diag[3][e], dout, direct[e]);
-      put(0, e, din);
-      put(1, e, dkeep);
-      put(2, e, dcand);
-      put(3, e, dout);
+      v[0][e] = din;
+      v[1][e] = dkeep;
+      v[2][e] = dcand;
+      v[3][e] = dout;
       if (valid[e]) {
         io_t* p = grad_drive + t * step + at[e];
         p[0] = from_float(din);
@@ -121,7 +139,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       direct[e] = fresh * u;
       if (HOLD) direct[e] = fmaf(keep, total, direct[e]);
       direct[e] = fmaf(diag[1][e], du, direct[e]);
-      put(1, e, du);
+      v[1][e] = du;
       io_t* p = grad_drive + t * step + at[e];
       if (valid[e]) {
         p[plane] = from_float(du);
@@ -133,16 +151,16 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       const float dr = dc[e] * next[5][e] * r * (1.0f - r);
       direct[e] = fmaf(diag[0][e], dr, direct[e]);
       direct[e] = fmaf(diag[2][e], dq, direct[e]);
-      put(0, e, dr);
-      put(2, e, dq);
+      v[0][e] = dr;
+      v[2][e] = dq;
       if (valid[e]) p[0] = from_float(dr);
 #else
-      put(2, e, dc[e]);
+      v[2][e] = dc[e];
 #endif
     }
 #if CELL == 1
-    __syncthreads();
-    exchange2.run(project2, wp2, we2, xs + 2 * KU * XS, work, spare, T - 1 - t, SUMMARY(FZ1));
+    publish(exchange2.x_range, 2, 1, v);
+    exchange2.run(xs + 2 * PLANE, work, spare, T - 1 - t, SUMMARY(FZ1));
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const float r = next[2][e];
@@ -152,14 +170,14 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       const float dr = ds * next[1][e] * r * (1.0f - r);
       direct[e] = fmaf(ds, r, direct[e]);
       direct[e] = fmaf(diag[0][e], dr, direct[e]);
-      put(0, e, dr);
+      v[0][e] = dr;
       if (valid[e]) grad_drive[t * step + at[e]] = from_float(dr);
     }
 #endif
 #endif
-    __syncthreads();
+    publish(exchange1.x_range, 0, NP1, v);
     if (t > 0) fetch(t - 1);
-    exchange1.run(project1, wp1, we1, xs, work, spare, T - 1 - t, SUMMARY(0));
+    exchange1.run(xs, work, spare, T - 1 - t, SUMMARY(0));
 #pragma unroll
     for (int e = 0; e < EPT; e++) dh[e] = valid[e] ? direct[e] + back1(e) : 0.0f;
   }

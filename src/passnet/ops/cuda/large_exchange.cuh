@@ -3,27 +3,29 @@
 constexpr int FZ1 = MERGED ? 1 : NP1;
 constexpr bool SEPARATE = MASKS == 2;  // each gate multiplies its own masked state
 constexpr int SLOTS = FZ1 + (CELL == 1 ? 1 : 0);  // summaries a step hands on to the weight gradients
+constexpr int PLANE = KU / 16 * STEP;  // words of one operand
 #if D == 0
 #if BACKWARD == 0
-typedef Project<SEPARATE ? NP1 : 1, SEPARATE ? N : NP1 * N, KU, SEPARATE ? KU * XS : 0, KRP1> Project1;
+typedef Project<SEPARATE ? NP1 : 1, (SEPARATE ? 1 : NP1) * NBG * UP, KU, SEPARATE ? PLANE : 0, KRP1> Project1;
 typedef Own<Project1, NP1> Expand1;
 #else
-typedef Project<SEPARATE ? NP1 : 1, N, SEPARATE ? KU : NP1 * KU, SEPARATE ? KU * XS : 0, KRP1> Project1;
+typedef Project<SEPARATE ? NP1 : 1, NBG * UP, SEPARATE ? KU : NP1 * KU, SEPARATE ? PLANE : 0, KRP1> Project1;
 typedef Own<Project1, SEPARATE ? NP1 : 1> Expand1;
 #endif
-typedef Project<1, N, KU, 0, KRP2> Project2;
+typedef Project<1, NBG * UP, KU, 0, KRP2> Project2;
 typedef Own<Project2, 1> Expand2;
 #else
 #if BACKWARD == 0
-typedef Project<SEPARATE ? NP1 : 1, SEPARATE ? D : FZ1 * D, KU, SEPARATE ? KU * XS : 0, KRP1> Project1;
-typedef Expand<NP1, D, MERGED, KSE1, NCH1> Expand1;
+typedef Project<SEPARATE ? NP1 : 1, SEPARATE ? DP : FZ1 * DP, KU, SEPARATE ? PLANE : 0, KRP1> Project1;
+typedef Expand<NP1, DP, MERGED, KSE1, NCH1> Expand1;
 #else
-typedef Project<MERGED ? 1 : NP1, D, MERGED ? NP1 * KU : KU, MERGED ? 0 : KU * XS, KRP1> Project1;
-typedef Expand<SEPARATE ? NP1 : 1, SEPARATE ? D : FZ1 * D, false, KSE1, NCH1> Expand1;
+typedef Project<MERGED ? 1 : NP1, DP, MERGED ? NP1 * KU : KU, MERGED ? 0 : PLANE, KRP1> Project1;
+typedef Expand<SEPARATE ? NP1 : 1, SEPARATE ? DP : FZ1 * DP, false, KSE1, NCH1> Expand1;
 #endif
-typedef Project<1, D, KU, 0, KRP2> Project2;
-typedef Expand<1, D, true, KSE2, NCH2> Expand2;
+typedef Project<1, DP, KU, 0, KRP2> Project2;
+typedef Expand<1, DP, true, KSE2, NCH2> Expand2;
 #endif
+constexpr int RANGES = CELL == 1 ? 4 : 2;
 constexpr int PLANES = BACKWARD ? G : SEPARATE ? NP1 : 1;
 
 // Exchange of one projection: the shares of every block, then their sum. One buffer is enough: a
@@ -34,21 +36,33 @@ template <class P, class X>
 struct Exchange {
   static constexpr long long SHARES = (long long)NBG * P::M * BB;
   static constexpr long long FLOATS = DENSE ? 2 * SHARES : SHARES + P::M * BB;
+  P project;
+  X expand;
   float* base;
+  unsigned *wp, *we;
   int block;
-  __device__ __forceinline__ void run(const P& project, const float* wp, const float* we,
-                                      const float* x, float* work, float* spare, int count,
-                                      const Summary& summary) const {
+  Range x_range, z_range;
+  __device__ __forceinline__ void open(float* memory, unsigned* first, unsigned* second, int own,
+                                       unsigned* ranges) {
+    base = memory;
+    wp = first;
+    we = second;
+    block = own;
+    x_range = {ranges, 0, 0, 0};
+    z_range = {ranges + Range::WORDS, 0, 0, 0};
+  }
+  __device__ __forceinline__ void run(const unsigned* x, float* work, float* spare, int count,
+                                      const Summary& summary) {
     if constexpr (DENSE) {
       const unsigned turn = ~((unsigned)count >> 1) & 1u;
       float* shares = base + (count & 1) * SHARES;
-      project.run(wp, x, shares + (long long)block * P::M * BB, turn);
-      X::run(shares, work, spare, block * UNITS, turn);
+      project.run(wp, x, x_range, shares + (long long)block * P::M * BB, turn);
+      X::run(shares, work, spare, block, turn);
     } else {
       const unsigned turn = ~(unsigned)count & 1u;
-      project.run(wp, x, base + (long long)block * P::M * BB, turn);
+      project.run(wp, x, x_range, base + (long long)block * P::M * BB, turn);
       P::reduce(base, base + SHARES, spare, block, turn, summary);
-      X::run(we, base + SHARES, work, turn);
+      expand.run(we, base + SHARES, work, z_range, turn);
     }
   }
 };
@@ -57,21 +71,26 @@ struct Factors {
   const io_t *left, *right, *diagonal, *masks;
   int B, unit0;
   __device__ __forceinline__ float project(int g, int k, int i) const {
-    if (i >= UNITS || unit0 + i >= N) return 0.0f;
+    if (k >= D || i >= UNITS || unit0 + i >= N) return 0.0f;
     return to_float(right[((TIED ? 0 : g) * (long long)D + k) * N + unit0 + i]);
   }
   __device__ __forceinline__ float expand(int g, int i, int k) const {
-    if (i >= UNITS || unit0 + i >= N) return 0.0f;
+    if (k >= D || i >= UNITS || unit0 + i >= N) return 0.0f;
     return to_float(left[((long long)g * N + unit0 + i) * D + k]);
   }
-  // Dense: from this block's unit k to row i, and back.
+  // Dense: from this block's unit k to row i, and back; rows come in UP for each block.
+  static __device__ __forceinline__ bool real(int i, int unit) {
+    return i % UP < UNITS && unit < N;
+  }
   __device__ __forceinline__ float dense(int g, int i, int k) const {
-    if (k >= UNITS || unit0 + k >= N) return 0.0f;
-    return to_float(left[((long long)g * N + i) * N + unit0 + k]);
+    const int unit = i / UP * UNITS + i % UP;
+    if (!real(i, unit) || k >= UNITS || unit0 + k >= N) return 0.0f;
+    return to_float(left[((long long)g * N + unit) * N + unit0 + k]);
   }
   __device__ __forceinline__ float dense_back(int g, int i, int k) const {
-    if (k >= UNITS || unit0 + k >= N) return 0.0f;
-    return to_float(left[((long long)g * N + unit0 + k) * N + i]);
+    const int unit = i / UP * UNITS + i % UP;
+    if (!real(i, unit) || k >= UNITS || unit0 + k >= N) return 0.0f;
+    return to_float(left[((long long)g * N + unit0 + k) * N + unit]);
   }
   __device__ __forceinline__ float mask(int g, int i, int b, bool valid) const {
     if (MASKS == 0 || !valid) return 1.0f;
@@ -85,19 +104,21 @@ __device__ __forceinline__ float read(const io_t* p, bool valid) {
 #define GROUP_SETUP                                                                               \
   extern __shared__ __align__(16) float smem[];                                                   \
   const int group = blockIdx.x / NBG, block = blockIdx.x % NBG, unit0 = block * UNITS;            \
-  float* wp1 = smem;                                                                              \
-  float* we1 = wp1 + Project1::WEIGHTS;                                                           \
-  float* wp2 = we1 + Expand1::WEIGHTS;                                                            \
-  float* we2 = wp2 + (CELL == 1 ? Project2::WEIGHTS : 0);                                         \
-  float* xs = we2 + (CELL == 1 ? Expand2::WEIGHTS : 0);                                           \
-  float* spare = xs + PLANES * KU * XS;                                                           \
-  float* work = spare + NT * 4;                                                                   \
   typedef Exchange<Project1, Expand1> Exchange1;                                                  \
   typedef Exchange<Project2, Expand2> Exchange2;                                                  \
+  unsigned* wp1 = reinterpret_cast<unsigned*>(smem);                                              \
+  unsigned* we1 = wp1 + Project1::WEIGHTS;                                                        \
+  unsigned* wp2 = we1 + Expand1::WEIGHTS;                                                         \
+  unsigned* we2 = wp2 + (CELL == 1 ? Project2::WEIGHTS : 0);                                      \
+  unsigned* ranges = we2 + (CELL == 1 ? Expand2::WEIGHTS : 0);                                    \
+  unsigned* xs = ranges + RANGES * Range::WORDS;                                                  \
+  float* spare = reinterpret_cast<float*>(xs + PLANES * PLANE);                                   \
+  float* work = spare + (DENSE ? NT * 4 : 0);                                                     \
   float* mine = exchange + group * (Exchange1::FLOATS + (CELL == 1 ? Exchange2::FLOATS : 0));     \
-  const Exchange1 exchange1 = {mine, block};                                                      \
+  Exchange1 exchange1;                                                                            \
+  exchange1.open(mine, wp1, we1, block, ranges);                                                  \
   const Factors f = {left, right, diagonal, masks, B, unit0};                                     \
-  for (int i = threadIdx.x; i < PLANES * KU * XS; i += NT) xs[i] = 0.0f;                          \
+  for (int i = threadIdx.x; i < RANGES * Range::WORDS + PLANES * PLANE; i += NT) ranges[i] = 0;   \
   const long long step = (long long)B * N, plane = step * T;                                      \
   int unit[EPT], seq[EPT];                                                                        \
   unsigned at[EPT];                                                                               \
@@ -105,8 +126,8 @@ __device__ __forceinline__ float read(const io_t* p, bool valid) {
   float diag[G][EPT], mask[G][EPT];                                                               \
   _Pragma("unroll") for (int e = 0; e < EPT; e++) {                                               \
     const int tile = threadIdx.x / 32 + WARPS * e;                                                \
-    unit[e] = tile % (KU / 8) * 8 + threadIdx.x % 8;                                              \
-    seq[e] = tile / (KU / 8) * 4 + threadIdx.x % 32 / 8;                                          \
+    unit[e] = tile % ROWS32 * 32 + threadIdx.x % 32;                                              \
+    seq[e] = tile / ROWS32;                                                                       \
     inside[e] = seq[e] < BB && unit[e] < UNITS;                                                   \
     if (!inside[e]) unit[e] = seq[e] = 0;                                                         \
     const int b = b0 + group * BB + seq[e];                                                       \

@@ -9,19 +9,20 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
              io_t* __restrict__ states, io_t* __restrict__ cells, io_t* __restrict__ saved,
              float* __restrict__ summaries, float* exchange, int T, int B, int b0) {
   GROUP_SETUP
-  Project1 project1;
-  project1.load(wp1, [&](int g, int row, int k) {
-    if (DENSE) return SEPARATE ? f.dense(g, row, k) : f.dense(row / N, row % N, k);
-    return SEPARATE ? f.project(g, row, k) : f.project(row / DD, row % DD, k);
+  exchange1.project.load(wp1, ranges, [&](int g, int row, int k) {
+    if (DENSE)
+      return SEPARATE ? f.dense(g, row, k) : f.dense(row / (NBG * UP), row % (NBG * UP), k);
+    return SEPARATE ? f.project(g, row, k) : f.project(row / DP, row % DP, k);
   });
-  Expand1::load(we1, [&](int u, int g, int k) { return f.expand(g, u, k); });
+  exchange1.expand.load(we1, ranges, [&](int u, int g, int k) { return f.expand(g, u, k); });
 #if CELL == 1
-  const Exchange2 exchange2 = {mine + Exchange1::FLOATS, block};
-  Project2 project2;
-  project2.load(wp2, [&](int, int row, int k) {
+  Exchange2 exchange2;
+  exchange2.open(mine + Exchange1::FLOATS, wp2, we2, block, ranges + 2 * Range::WORDS);
+  exchange2.x_range = exchange1.x_range;
+  exchange2.project.load(wp2, ranges, [&](int, int row, int k) {
     return DENSE ? f.dense(2, row, k) : f.project(2, row, k);
   });
-  Expand2::load(we2, [&](int u, int, int k) { return f.expand(2, u, k); });
+  exchange2.expand.load(we2, ranges, [&](int u, int, int k) { return f.expand(2, u, k); });
 #endif
   float h[EPT];
 #if CELL == 2
@@ -34,17 +35,31 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
     cell[e] = read(c0 + at[e], valid[e]);
 #endif
   }
+  // A state never leaves -1 to 1, or where it began: one scale serves all steps.
+  __syncthreads();
+  if (threadIdx.x == 0) *ranges = 0;
+  __syncthreads();
+  float scale[EPT];
+#pragma unroll
+  for (int e = 0; e < EPT; e++) {
+    float most = fmaxf(1.0f, fabsf(h[e])), most_mask = MASKS ? 0.0f : 1.0f;
+#pragma unroll
+    for (int g = 0; g < (MASKS ? G : 0); g++) most_mask = fmaxf(most_mask, fabsf(mask[g][e]));
+    exchange1.x_range.note_warp(seq[e], valid[e] ? most * most_mask : 0.0f);
+  }
+  __syncthreads();
+#pragma unroll
+  for (int e = 0; e < EPT; e++) scale[e] = power(exchange1.x_range.scale(seq[e]));
   auto publish = [&]() {  // the state, as each matrix sees it
 #pragma unroll
     for (int e = 0; e < EPT; e++)
       if (inside[e]) {
 #pragma unroll
         for (int p = 0; p < PLANES; p++)
-          xs[(p * KU + unit[e]) * XS + seq[e]] = MASKS ? h[e] * mask[p][e] : h[e];
+          store_halves(xs + p * PLANE, unit[e], seq[e], (MASKS ? h[e] * mask[p][e] : h[e]) * scale[e]);
       }
     __syncthreads();
   };
-  __syncthreads();
   publish();
 
   for (int t = 0; t < T; t++) {
@@ -61,7 +76,7 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
       keep_cell[e] = HELD(HOLD_CELL, hold_cell, e);
 #endif
     }
-    exchange1.run(project1, wp1, we1, xs, work, spare, t, SUMMARY(0));
+    exchange1.run(xs, work, spare, t, SUMMARY(0));
     const long long now = t * step;
 #if CELL == 0
 #pragma unroll
@@ -95,14 +110,14 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
       u[e] = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, i)));
       const float rh = r * h[e];
       in[2][e] = fmaf(diag[2][e], rh, in[2][e]);
-      if (inside[e]) xs[i * XS + b] = MASKS ? rh * mask[2][e] : rh;
+      if (inside[e]) store_halves(xs, i, b, (MASKS ? rh * mask[2][e] : rh) * scale[e]);
       if (valid[e]) {
         saved[now + at[e]] = from_float(r);
         saved[plane + now + at[e]] = from_float(u[e]);
       }
     }
     __syncthreads();
-    exchange2.run(project2, wp2, we2, xs, work, spare, t, SUMMARY(FZ1));
+    exchange2.run(xs, work, spare, t, SUMMARY(FZ1));
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const float c = tanh_exact(in[2][e] + Expand2::read(work, 0, seq[e], unit[e]));

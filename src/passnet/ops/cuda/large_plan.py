@@ -6,18 +6,22 @@ from dataclasses import dataclass
 from functools import cache
 from math import ceil
 
+import torch
+
 from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.compile import macros
 
 THREADS = 512
+RANGES = 4  # operands whose scales are kept, at most
 SEQUENCES = 32  # batch the groups are laid out for; a larger one takes several launches
 
+MOST_REGISTERS = {8: 32, 16: 80, 32: 80}  # for the projection, with so many sequences
 # Pieces z is staged in, registers for the projection, most warps to share a product: the first
 # that fits is taken.
 LAYOUTS = [
-    *((1, budget, cap) for budget in (0, 28, 56) for cap in (16, 4, 2, 1)),
-    *((pieces, budget, cap) for pieces in (2, 3) for budget in (0, 56, 80) for cap in (16, 2)),
-    *((pieces, budget, 16) for pieces in range(4, 17) for budget in (56, 80)),
+    *((1, budget, cap) for budget in (0, 16, 32, 48) for cap in (16, 4, 2, 1)),
+    *((pieces, budget, cap) for pieces in (2, 3) for budget in (0, 32, 48) for cap in (16, 2)),
+    *((pieces, budget, 16) for budget in (64, 80) for pieces in range(1, 17)),
 ]
 
 
@@ -39,33 +43,51 @@ def _up(value: int, step: int) -> int:
     return ceil(value / step) * step
 
 
-def _project(gates: int, rows: int, depth: int, *, budget: int) -> tuple[int, int, int]:
-    """Steps of depth kept in registers, the registers they take, floats in shared memory."""
-    tiles, steps = gates * ceil(rows / 16), depth // 8
-    each = ceil(tiles * 32 / THREADS) * 4
-    kept = min(steps, budget // each)
-    return kept, kept * each, tiles * (steps - kept) * 128
+@dataclass(frozen=True)
+class _Halves:
+    """Words of shared memory that operands and factors take, in float16 halves."""
+
+    second: bool  # float32 needs a second half
+    tile: int
+
+    @property
+    def fragment(self) -> int:
+        return 256 if self.second else 128
+
+    def operand(self, depth: int) -> int:
+        """Numbers for all sequences, four to a packet."""
+        return depth // 4 * ((self.tile + 2) * 4 if self.second else (self.tile + 4) * 2)
+
+
+def _project(
+    gates: int, rows: int, depth: int, *, halves: _Halves, budget: int
+) -> tuple[int, int, int]:
+    """Tiles a warp keeps in registers, the registers they take, words in shared memory."""
+    jobs, steps, warps = gates * ceil(rows / 16), depth // 16, THREADS // 32
+    kept = min(ceil(jobs / warps) * steps, budget // (halves.fragment // 32))
+    whole, rest = divmod(kept, steps)
+    held = min(whole * warps, jobs) * steps + min(max(jobs - whole * warps, 0), warps) * rest
+    return kept, kept * halves.fragment // 32, (jobs * steps - held) * halves.fragment
 
 
 def _expand(
-    gates: int, depth: int, shared_z: bool, *, units: int, tile: int, pieces: int, cap: int
+    gates: int, depth: int, shared_z: bool, *, units: int, halves: _Halves, pieces: int, cap: int
 ) -> tuple[int, int, int] | None:
-    """How many warps share a product, floats of weights, floats of working space."""
+    """How many warps share a product, words of weights, words of working space."""
     tiles, warps = gates * ceil(units / 16), THREADS // 32
-    chunk = _up(ceil(depth / pieces), 8)
-    steps = chunk // 8
+    chunk = _up(ceil(depth / pieces), 16)
+    steps = chunk // 16
 
     def rounds(split: int) -> float:
-        return ceil(tiles * split / warps) * ceil(steps / split) + 0.5 * split * gates
+        return ceil(tiles * split / warps) * ceil(steps / split) + 0.25 * split * gates
 
     splits = [k for k in range(1, cap + 1) if k <= steps and (pieces == 1 or tiles * k <= warps)]
     if not splits:
         return None
     split = min(splits, key=rounds)
-    stride = 8 if tile <= 8 else tile + 8
-    staged = (1 if shared_z else gates) * chunk * stride
-    results = gates * split * tile * (_up(units, 16) + 4)
-    return split, tiles * pieces * steps * 128, max(staged, results)
+    staged = (1 if shared_z else gates) * halves.operand(chunk)
+    results = gates * split * halves.tile * (_up(units, 16) + 4)
+    return split, tiles * pieces * steps * halves.fragment, max(staged, results)
 
 
 def _fit_dense(
@@ -73,24 +95,25 @@ def _fit_dense(
 ) -> Plan | None:
     """Dense matrices: every block projects its units to all rows and sums up its own."""
     units = ceil(call.units / blocks)
-    depth, stride = _up(units, 8), 8 if tile <= 8 else tile + 8
+    depth, halves = _up(units, 16), _Halves(call.dtype == torch.float32, tile)
     gates = 2 if call.cell == "gru_before" else call.gates
-    separate = call.masks == 2
+    separate, rows = call.masks == 2, blocks * _up(units, 4)
     if separate:
-        first = (gates, call.units, depth)
+        first = (gates, rows, depth)
     elif backward:
-        first = (1, call.units, gates * depth)
+        first = (1, rows, gates * depth)
     else:
-        first = (1, gates * call.units, depth)
+        first = (1, gates * rows, depth)
     results = gates if separate or not backward else 1
     planes = call.gates if backward else gates if separate else 1
-    projects = [first] + ([(1, call.units, depth)] if call.cell == "gru_before" else [])
-    fixed = planes * depth * stride + THREADS * 4 + results * tile * (_up(units, 16) + 4)
-    for budget in (0, 28, 56, 80):
+    projects = [first] + ([(1, rows, depth)] if call.cell == "gru_before" else [])
+    fixed = planes * halves.operand(depth) + RANGES * 3 * tile + THREADS * 4
+    fixed += results * tile * (_up(units, 16) + 4)
+    for budget in (0, 16, 32, 48, 64, 80):
         constants = {"KRP2": 0, "KSE1": 1, "NCH1": 1, "KSE2": 1, "NCH2": 1}
-        floats, left = fixed, budget if tile > 8 else 0
+        floats, left = fixed, budget
         for index, project in enumerate(projects, 1):
-            kept, registers, weights = _project(*project, budget=left)
+            kept, registers, weights = _project(*project, halves=halves, budget=left)
             left -= registers
             constants[f"KRP{index}"] = kept
             floats += weights
@@ -107,8 +130,8 @@ def _fit_dense(
 def _fit(call: Call, backward: bool, tile: int, blocks: int, shared_limit: int) -> Plan | None:
     if call.rank is None:
         return _fit_dense(call, backward, tile, blocks, shared_limit)
-    rank, units = call.rank, ceil(call.units / blocks)
-    depth, stride = _up(units, 8), 8 if tile <= 8 else tile + 8
+    rank, units = _up(call.rank, 4), ceil(call.units / blocks)
+    depth, halves = _up(units, 16), _Halves(call.dtype == torch.float32, tile)
     gates = 2 if call.cell == "gru_before" else call.gates
     groups = 1 if call.merged else gates
     separate = call.masks == 2
@@ -125,11 +148,14 @@ def _fit(call: Call, backward: bool, tile: int, blocks: int, shared_limit: int) 
         projects.append((1, rank, depth))
         expands.append((1, rank, True))
     for pieces, budget, cap in LAYOUTS:
+        if budget > MOST_REGISTERS[tile]:
+            continue
         constants = {"KRP2": 0, "KSE2": 1, "NCH2": 1}
-        floats, work, left = planes * depth * stride + THREADS * 4, 0, budget if tile > 8 else 0
+        floats = planes * halves.operand(depth) + RANGES * 3 * tile
+        work, left = THREADS * 4, budget
         for index, (project, expand) in enumerate(zip(projects, expands, strict=True), 1):
-            kept, registers, weights = _project(*project, budget=left)
-            made = _expand(*expand, units=units, tile=tile, pieces=pieces, cap=cap)
+            kept, registers, weights = _project(*project, halves=halves, budget=left)
+            made = _expand(*expand, units=units, halves=halves, pieces=pieces, cap=cap)
             if made is None:
                 return None
             left -= registers

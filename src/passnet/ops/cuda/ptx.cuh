@@ -24,6 +24,13 @@ __device__ __forceinline__ float from_float16(unsigned short bits) {
   return r;
 }
 
+// Two numbers in float16, the first in the lower half of the word.
+__device__ __forceinline__ unsigned pack_halves(float lower, float upper) {
+  unsigned bits;
+  asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(upper), "f"(lower));
+  return bits;
+}
+
 // Loads that stay where they are written, far ahead of their use.
 __device__ __forceinline__ float load_here(const float* p) {
   float v;
@@ -57,9 +64,12 @@ template <int LAST>
 __device__ __forceinline__ void wait_for_groups() {
   asm volatile("cp.async.wait_group %0;" ::"n"(LAST) : "memory");
 }
-// Hides from the compiler that these are the values they were.
-__device__ __forceinline__ void conceal(float4& v) {
-  asm volatile("" : "+f"(v.x), "+f"(v.y), "+f"(v.z), "+f"(v.w));
+// The number of this thread, of which the compiler does not know that it was the same before: what
+// follows from it is computed again and does not hold registers all the time.
+__device__ __forceinline__ int thread_again() {
+  int t = threadIdx.x;
+  asm volatile("" : "+r"(t));
+  return t;
 }
 
 // Sixteen bytes that other blocks see at once or not at all.
@@ -79,9 +89,9 @@ __device__ __forceinline__ float4 load_packet(const float* p) {
   return make_float4(__uint_as_float(a), __uint_as_float(b), __uint_as_float(c), __uint_as_float(d));
 }
 
-// c[16, 8] += a[16, 8] b[8, 8] in tf32, the three spread over the lanes of a warp.
+// c[16, 8] += a[16, 16] b[16, 8] in float16, the three spread over the lanes of a warp.
 __device__ __forceinline__ void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-  asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
+  asm("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9},"
       " {%0,%1,%2,%3};"
       : "+f"(c[0]), "+f"(c[1]), "+f"(c[2]), "+f"(c[3])
       : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));

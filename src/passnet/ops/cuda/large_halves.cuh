@@ -1,0 +1,147 @@
+// The operands of the large scan's products, in halves. Tensors of sixteen bits need first halves only.
+//
+// Compile-time constants beside those of the small scan: NT threads, BB sequences, NBG blocks,
+// UNITS units for each, KRP* tiles of a warp's projection that stay in registers, KSE* warps that
+// share one product, NCH* pieces in which z is staged.
+
+constexpr bool LOW = IO_TYPE == 0;  // there are second halves
+constexpr int WARPS = NT / 32;
+constexpr int COLS = BB / 8;               // tiles of eight sequences
+constexpr int PW = LOW ? 4 : 2;            // words of a packet: four numbers of one sequence
+constexpr int XP = BB + (LOW ? 2 : 4);     // packets from one row to the next: no bank conflicts
+constexpr int STEP = 4 * XP * PW;          // words of sixteen numbers for all sequences
+constexpr int FRAGMENT = LOW ? 256 : 128;  // words of a factor's tile of sixteen by sixteen
+
+constexpr int TOP = 10, TOP_OF_FACTORS = 13;  // powers of two to which the largest numbers go
+
+// Whether the largest magnitude goes to 2^3 to 2^15. Nothing but zeros goes anywhere.
+__device__ __forceinline__ bool fits(unsigned largest, unsigned exponent) {
+  const unsigned above = (largest >> 23) + exponent - 254 - 3;
+  return largest >> 23 == 0 || above < 12;
+}
+
+// The scales of an operand that changes from step to step, one for each sequence: that of the step
+// before serves unless the numbers have grown or shrunk too far.
+struct Range {
+  static constexpr int WORDS = 3 * BB;
+  unsigned* largest;  // of the step before, of this one, and zeros for the next: they take turns
+  int now, basis;
+  unsigned before;  // that of this thread's sequence, for the scale of now
+  __device__ __forceinline__ unsigned scale(int b) const { return scale_for(largest[basis * BB + b], TOP); }
+  __device__ __forceinline__ int next() const { return now == 2 ? 0 : now + 1; }
+  __device__ __forceinline__ void begin() {
+    basis = now;
+    now = next();
+  }
+  // Every lane has numbers of sequence b, which is its own modulo BB.
+  __device__ __forceinline__ void note_lanes(int b, float most) const {
+#pragma unroll
+    for (int mask = BB; mask < 32; mask *= 2)
+      most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, mask));
+    if (threadIdx.x % 32 < BB) atomicMax(largest + now * BB + b, __float_as_uint(most));
+  }
+  // All lanes have numbers of one sequence.
+  __device__ __forceinline__ void note_warp(int b, float most) const {
+    const unsigned largest_here = __reduce_max_sync(0xffffffffu, __float_as_uint(most));
+    if (threadIdx.x % 32 == 0) atomicMax(largest + now * BB + b, largest_here);
+  }
+  // After a barrier: whether the operand must be written once more, with scales of its own.
+  __device__ __forceinline__ bool left() {
+    const unsigned latest = largest[now * BB + threadIdx.x % BB];
+    if (threadIdx.x < BB) largest[next() * BB + threadIdx.x] = 0;
+    const bool out = __any_sync(0xffffffffu, !fits(latest, scale_for(before, TOP)));
+    before = latest;
+    if (out) basis = now;
+    return out;
+  }
+};
+
+// Four numbers of one sequence.
+__device__ __forceinline__ void store_packet_of_halves(unsigned* at, const float4& v, float scale) {
+  unsigned high[2], low[2];
+  split_pair(v.x * scale, v.y * scale, high[0], low[0]);
+  split_pair(v.z * scale, v.w * scale, high[1], low[1]);
+  if (LOW)
+    *reinterpret_cast<uint4*>(at) = make_uint4(high[0], high[1], low[0], low[1]);
+  else
+    *reinterpret_cast<uint2*>(at) = make_uint2(high[0], high[1]);
+}
+// Number k of sequence b.
+__device__ __forceinline__ void store_halves(unsigned* x, int k, int b, float v) {
+  unsigned short* at = reinterpret_cast<unsigned short*>(x + (k / 4 * XP + b) * PW) + k % 4;
+  at[0] = to_float16(v);
+  if (LOW) at[4] = to_float16(v - from_float16(at[0]));
+}
+
+// A lane's part of a factor's tile. Word j of it holds two neighbours in depth.
+struct Fragment {
+  unsigned high[4], low[4];
+  static __device__ __forceinline__ int row(int lane, int j) { return lane / 4 + j % 2 * 8; }
+  static __device__ __forceinline__ int depth(int lane, int j) { return lane % 4 * 4 + j / 2 * 2; }
+
+  // From this lane's place in a tile.
+  __device__ __forceinline__ void load(const unsigned* w) {
+    const uint4* at = reinterpret_cast<const uint4*>(w);
+    const uint4 first = at[0];
+    high[0] = first.x; high[1] = first.y; high[2] = first.z; high[3] = first.w;
+    if (LOW) {
+      const uint4 second = at[32];
+      low[0] = second.x; low[1] = second.y; low[2] = second.z; low[3] = second.w;
+    }
+  }
+};
+// A tile of sixteen rows for all sequences.
+struct Sums {
+  float of[COLS][4];
+  __device__ __forceinline__ void clear() {
+#pragma unroll
+    for (int n = 0; n < COLS; n++) of[n][0] = of[n][1] = of[n][2] = of[n][3] = 0.0f;
+  }
+  __device__ __forceinline__ void add(const Fragment& w, const unsigned* x) {
+#pragma unroll
+    for (int n = 0; n < COLS; n++) {
+      float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+      if constexpr (LOW) {
+        const uint4 packet = *reinterpret_cast<const uint4*>(x + n * 8 * PW);
+        const unsigned high[2] = {packet.x, packet.y}, low[2] = {packet.z, packet.w};
+        multiply_halves(part, w.high, w.low, high, low);
+      } else {
+        const uint2 packet = *reinterpret_cast<const uint2*>(x + n * 8 * PW);
+        const unsigned high[2] = {packet.x, packet.y};
+        mma(part, w.high, high);
+      }
+#pragma unroll
+      for (int i = 0; i < 4; i++) of[n][i] += part[i];
+    }
+  }
+};
+__device__ __forceinline__ const unsigned* lane_packets(const unsigned* x, int lane) {
+  return x + (lane % 4 * XP + lane / 4) * PW;
+}
+// Adds `count` steps of depth, from this lane's places.
+__device__ __forceinline__ void multiply(Sums& sums, const unsigned* w, const unsigned* x, int count) {
+#pragma unroll 2
+  for (int k = 0; k < count; k++) {
+    Fragment f;
+    f.load(w + k * FRAGMENT);
+    sums.add(f, x + k * STEP);
+  }
+}
+
+// Lays out a factor with its own scale, which is a guess until it does not fit. `fill` writes
+// all of it, multiplied by a scale, and returns the largest magnitude it has seen.
+template <class F>
+__device__ __forceinline__ float lay_out(unsigned* largest, F fill) {
+  unsigned scale = 137;  // 2^10, good for factors whose largest is between 0.01 and 32
+  while (true) {
+    const float most = fill(power(scale));
+    const unsigned largest_here = __reduce_max_sync(0xffffffffu, __float_as_uint(most));
+    __syncthreads();
+    if (threadIdx.x == 0) *largest = 0;
+    __syncthreads();
+    if (threadIdx.x % 32 == 0) atomicMax(largest, largest_here);
+    __syncthreads();
+    if (fits(*largest, scale)) return inverse(scale);
+    scale = scale_for(*largest, TOP_OF_FACTORS);
+  }
+}
