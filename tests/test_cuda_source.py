@@ -160,3 +160,11 @@ def test_layouts_do_not_depend_on_steps_or_batch():
     call = Call("gru_after", 128, 24, torch.float32, diagonal=True)
     names = small_plan.plan(call, backward=False, shared_limit=CHIPS["sm_90"][1]).constants
     assert not {"T", "B", "STEPS", "BATCH"} & set(names)
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("planes", [1, 2, 3, 4])
+def test_weight_gradients_take_no_more_than_every_chip_grants_a_block(wide, planes):
+    granted = 99 * 1024  # compute capability 8.6 and 8.9
+    widths = range(1, 600)
+    assert max(weights.tiles(128, w, wide=wide, planes=planes).shared for w in widths) <= granted

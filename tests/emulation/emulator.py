@@ -23,7 +23,7 @@ COMPILER = shutil.which("g++") if sys.platform == "linux" else None
 FLAGS = ("-std=c++17", "-shared", "-fPIC", "-U_FORTIFY_SOURCE")
 KERNEL_FLAGS = (
     "-O0", "-w", "-fvisibility=hidden", "-fno-gnu-unique", "-fno-strict-aliasing",
-    "-ffp-contract=off", "-nostdlib",
+    "-ffp-contract=off", "-nostdlib", "-fsanitize=alignment", "-fsanitize-undefined-trap-on-error",
 )  # fmt: skip
 IN_ORDER, BACKWARDS = 0, 1
 """Orders in which threads run; every other number is the seed of a shuffle."""

@@ -234,6 +234,9 @@ void Grid::run() {
 }
 
 void on_fault(int signal, siginfo_t* info, void*) {
+  if (signal == SIGILL)  // kernels are compiled to trap there
+    fail("thread %u of block (%u, %u, %u) uses an address that is not aligned", threadIdx.x,
+         blockIdx.x, blockIdx.y, blockIdx.z);
   fail("thread %u of block (%u, %u, %u) got signal %d: it %s", threadIdx.x, blockIdx.x, blockIdx.y,
        blockIdx.z, signal, grid->arguments.blame(static_cast<const char*>(info->si_addr)).c_str());
 }
@@ -311,17 +314,17 @@ const char* run_grid(const Body& body, const Launch& how, const Argument* given,
   stack.ss_sp = room;
   stack.ss_size = sizeof(room);
   sigaltstack(&stack, &old_stack);
-  struct sigaction action = {}, old[3];
-  const int signals[] = {SIGSEGV, SIGBUS, SIGFPE};
+  struct sigaction action = {}, old[4];
+  const int signals[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL};
   action.sa_sigaction = on_fault;
   action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  for (int i = 0; i < 3; i++) sigaction(signals[i], &action, &old[i]);
+  for (int i = 0; i < 4; i++) sigaction(signals[i], &action, &old[i]);
   if (!sigsetjmp(escape, 1)) {
     own.arguments.place(body, given, count);
     own.run();
     own.arguments.copy_back(given);
   }
-  for (int i = 0; i < 3; i++) sigaction(signals[i], &old[i], nullptr);
+  for (int i = 0; i < 4; i++) sigaction(signals[i], &old[i], nullptr);
   sigaltstack(&old_stack, nullptr);
   grid = nullptr;
   return failure[0] ? failure : nullptr;

@@ -301,11 +301,12 @@ def test_a_symbol_that_does_not_exist_is_no_number(emulator, bias):
     assert torch.equal(unknown, expected[None, :, :, None].expand_as(unknown))
 
 
-def scaled(case: Case) -> dict:
+def scaled(case: Case, device: str = "cpu") -> dict:
     """Data whose sequences have gradients, and whose factors numbers, of very different sizes."""
-    data = make(case, device="cpu")
-    sizes = torch.tensor([1e-25, 1.0, 1e18], dtype=torch.float64)[None, :, None]
-    started = torch.arange(case.steps)[:, None] <= torch.tensor([case.steps, 3, 1])
+    data = make(case, device=device)
+    sizes = torch.logspace(18, -25, case.batch, dtype=torch.float64)[None, :, None]
+    ends = torch.arange(case.batch) % (case.steps + 1)
+    started = torch.arange(case.steps)[:, None] <= case.steps - ends
     for name in ("grad", "grad_cell"):
         data[name] = data[name] * sizes * started[..., None]
     data["h0"][0] *= 100
@@ -314,7 +315,7 @@ def scaled(case: Case) -> dict:
         data["factors"] = (left * 1e-4,)
     else:
         data["factors"] = (left * 1e-5, others[0] * 1e4, *others[1:])
-    return cast(data, torch.float32)
+    return data
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -322,7 +323,7 @@ def scaled(case: Case) -> dict:
 def test_large_keeps_sequences_apart(emulator, cell, d):
     """Each has scales of its own: neither its digits nor its bits depend on its neighbours."""
     case = Case(cell, 40, d, 6, 3)
-    data, chip = scaled(case), emulator(processors=12)
+    data, chip = cast(scaled(case), case.dtype), emulator(processors=12)
     got = kernel(case, data, **where(chip, large))
     truth, plain = loop(case, cast(data, torch.float64)), loop(case, data)
     for name, exact in truth.items():

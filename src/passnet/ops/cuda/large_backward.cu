@@ -11,20 +11,20 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
               io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0,
               float* __restrict__ summaries, float* exchange, int T, int B, int b0) {
   GROUP_SETUP
-  exchange1.project.load(wp1, ranges, [&](int gate, int row, int k) {
+  exchange1.project.load(wp1, room, [&](int gate, int row, int k) {
     if (DENSE) return SEPARATE ? f.dense_back(gate, row, k) : f.dense_back(k / KU, row, k % KU);
     return MERGED ? f.expand(k / KU, k % KU, row) : f.expand(gate, k, row);
   });
-  exchange1.expand.load(we1, ranges, [&](int u, int g, int k) {
+  exchange1.expand.load(we1, room + WARPS, [&](int u, int g, int k) {
     return SEPARATE ? f.project(g, k, u) : f.project(k / DP, k % DP, u);
   });
 #if CELL == 1
   Exchange2 exchange2;
   exchange2.open(mine + Exchange1::FLOATS, wp2, we2, block, ranges + 2 * Range::WORDS);
-  exchange2.project.load(wp2, ranges, [&](int, int row, int k) {
+  exchange2.project.load(wp2, room + 2 * WARPS, [&](int, int row, int k) {
     return DENSE ? f.dense_back(2, row, k) : f.expand(2, k, row);
   });
-  exchange2.expand.load(we2, ranges, [&](int u, int, int k) { return f.project(2, k, u); });
+  exchange2.expand.load(we2, room + 3 * WARPS, [&](int u, int, int k) { return f.project(2, k, u); });
 #endif
   constexpr int SAVED = CELL == 1 ? 3 : 4;
   constexpr int LOADS = SAVED + (CELL == 2 ? 3 : 2);
@@ -88,9 +88,6 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     return sum;
   };
   fetch(T - 1);
-  __syncthreads();
-  if (threadIdx.x == 0) *ranges = 0;
-  __syncthreads();
 
   for (int t = T - 1; t >= 0; t--) {
     float direct[EPT], v[G][EPT];  // gradients of what the matrices gave

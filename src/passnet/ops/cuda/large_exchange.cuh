@@ -25,7 +25,7 @@ typedef Expand<SEPARATE ? NP1 : 1, SEPARATE ? DP : FZ1 * DP, false, KSE1, NCH1> 
 typedef Project<1, DP, KU, 0, KRP2> Project2;
 typedef Expand<1, DP, true, KSE2, NCH2> Expand2;
 #endif
-constexpr int RANGES = CELL == 1 ? 4 : 2;
+constexpr int RANGES = CELL == 1 ? 4 : 2;  // two operands of an exchange
 constexpr int PLANES = BACKWARD ? G : SEPARATE ? NP1 : 1;
 
 // Exchange of one projection: the shares of every block, then their sum. One buffer is enough: a
@@ -114,6 +114,7 @@ __device__ __forceinline__ float read(const io_t* p, bool valid) {
   unsigned* xs = ranges + RANGES * Range::WORDS;                                                  \
   float* spare = reinterpret_cast<float*>(xs + PLANES * PLANE);                                   \
   float* work = spare + (DENSE ? NT * 4 : 0);                                                     \
+  unsigned* room = reinterpret_cast<unsigned*>(spare);                                            \
   float* mine = exchange + group * (Exchange1::FLOATS + (CELL == 1 ? Exchange2::FLOATS : 0));     \
   Exchange1 exchange1;                                                                            \
   exchange1.open(mine, wp1, we1, block, ranges);                                                  \

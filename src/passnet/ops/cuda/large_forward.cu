@@ -9,20 +9,20 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
              io_t* __restrict__ states, io_t* __restrict__ cells, io_t* __restrict__ saved,
              float* __restrict__ summaries, float* exchange, int T, int B, int b0) {
   GROUP_SETUP
-  exchange1.project.load(wp1, ranges, [&](int g, int row, int k) {
+  exchange1.project.load(wp1, room, [&](int g, int row, int k) {
     if (DENSE)
       return SEPARATE ? f.dense(g, row, k) : f.dense(row / (NBG * UP), row % (NBG * UP), k);
     return SEPARATE ? f.project(g, row, k) : f.project(row / DP, row % DP, k);
   });
-  exchange1.expand.load(we1, ranges, [&](int u, int g, int k) { return f.expand(g, u, k); });
+  exchange1.expand.load(we1, room + WARPS, [&](int u, int g, int k) { return f.expand(g, u, k); });
 #if CELL == 1
   Exchange2 exchange2;
   exchange2.open(mine + Exchange1::FLOATS, wp2, we2, block, ranges + 2 * Range::WORDS);
   exchange2.x_range = exchange1.x_range;
-  exchange2.project.load(wp2, ranges, [&](int, int row, int k) {
+  exchange2.project.load(wp2, room + 2 * WARPS, [&](int, int row, int k) {
     return DENSE ? f.dense(2, row, k) : f.project(2, row, k);
   });
-  exchange2.expand.load(we2, ranges, [&](int u, int, int k) { return f.expand(2, u, k); });
+  exchange2.expand.load(we2, room + 3 * WARPS, [&](int u, int, int k) { return f.expand(2, u, k); });
 #endif
   float h[EPT];
 #if CELL == 2
@@ -36,9 +36,6 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
 #endif
   }
   // A state never leaves -1 to 1, or where it began: one scale serves all steps.
-  __syncthreads();
-  if (threadIdx.x == 0) *ranges = 0;
-  __syncthreads();
   float scale[EPT];
 #pragma unroll
   for (int e = 0; e < EPT; e++) {

@@ -42,8 +42,8 @@ struct Range {
   }
   // All lanes have numbers of one sequence.
   __device__ __forceinline__ void note_warp(int b, float most) const {
-    const unsigned largest_here = __reduce_max_sync(0xffffffffu, __float_as_uint(most));
-    if (threadIdx.x % 32 == 0) atomicMax(largest + now * BB + b, largest_here);
+    const unsigned here = __reduce_max_sync(0xffffffffu, __float_as_uint(most));
+    if (threadIdx.x % 32 == 0) atomicMax(largest + now * BB + b, here);
   }
   // After a barrier: whether the operand must be written once more, with scales of its own.
   __device__ __forceinline__ bool left() {
@@ -128,20 +128,20 @@ __device__ __forceinline__ void multiply(Sums& sums, const unsigned* w, const un
   }
 }
 
-// Lays out a factor with its own scale, which is a guess until it does not fit. `fill` writes
-// all of it, multiplied by a scale, and returns the largest magnitude it has seen.
+// Lays out a factor with a scale of its own, and returns what undoes it. `fill` writes all of the
+// factor, multiplied by a scale, and returns the largest magnitude that this thread has seen; `room` is
+// WARPS numbers in shared memory that nobody else uses.
 template <class F>
-__device__ __forceinline__ float lay_out(unsigned* largest, F fill) {
+__device__ __forceinline__ float lay_out(unsigned* room, F fill) {
   unsigned scale = 137;  // 2^10, good for factors whose largest is between 0.01 and 32
-  while (true) {
+  for (bool guess = true;; guess = false) {
     const float most = fill(power(scale));
-    const unsigned largest_here = __reduce_max_sync(0xffffffffu, __float_as_uint(most));
+    if (!guess) return inverse(scale);
+    room[threadIdx.x / 32] = __reduce_max_sync(0xffffffffu, __float_as_uint(most));
     __syncthreads();
-    if (threadIdx.x == 0) *largest = 0;
-    __syncthreads();
-    if (threadIdx.x % 32 == 0) atomicMax(largest, largest_here);
-    __syncthreads();
-    if (fits(*largest, scale)) return inverse(scale);
-    scale = scale_for(*largest, TOP_OF_FACTORS);
+    unsigned largest = 0;
+    for (int i = 0; i < WARPS; i++) largest = room[i] > largest ? room[i] : largest;
+    if (fits(largest, scale)) return inverse(scale);
+    scale = scale_for(largest, TOP_OF_FACTORS);
   }
 }

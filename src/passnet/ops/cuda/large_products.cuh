@@ -113,8 +113,8 @@ struct Project {
     return fmaxf(fabsf(a), fabsf(b));
   }
   template <class W>
-  __device__ __forceinline__ void load(unsigned* w, unsigned* largest, W weight) {
-    unscale = lay_out(largest, [&](float scale) {
+  __device__ __forceinline__ void load(unsigned* w, unsigned* room, W weight) {
+    unscale = lay_out(room, [&](float scale) {
       float most = 0.0f;
       const int warp = threadIdx.x / 32, lane = threadIdx.x % 32;
 #pragma unroll
@@ -220,8 +220,8 @@ struct Expand {
   float unscale;
 
   template <class W>
-  __device__ __forceinline__ void load(unsigned* w, unsigned* largest, W weight) {
-    unscale = lay_out(largest, [&](float scale) {
+  __device__ __forceinline__ void load(unsigned* w, unsigned* room, W weight) {
+    unscale = lay_out(room, [&](float scale) {
       float most = 0.0f;
       for (int i = threadIdx.x; i < WEIGHTS / FRAGMENT * 128; i += NT) {
         const int lane = i % 128 / 4, j = i % 4, tile = i / 128;

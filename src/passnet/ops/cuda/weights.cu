@@ -378,8 +378,8 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
                : RIGHT + (job - G) * MATRIX + (long long)k * N + u] = value;
   });
   if (sums) {
-    // Threads with the same units meet in shared memory, once nobody reads its stages any more.
-    __syncthreads();
+    // Threads with the same units meet in shared memory, in stages that nobody reads any more.
+    if (STAGES < 3) __syncthreads();
     auto& diagonals = ring[stages % STAGES].a[0];
     auto& others = ring[(stages + 1) % STAGES].a[0];
     if (row_in < OWNERS) {

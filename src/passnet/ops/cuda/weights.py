@@ -24,6 +24,8 @@ CHUNK_COST = 64
 """Writing the results of a tile and adding them up takes about as long as so many rows."""
 SHARED_EACH, RESERVED = 228 * 1024, 1024
 """Shared memory of a multiprocessor (H100, H200), and what a block takes of it beside its own."""
+SHARED_LEAST = 100 * 1024
+"""That of the smallest multiprocessors served, of which a block may take all but the reserved."""
 FEWEST_STAGES, MOST_STAGES = 2, 4
 LARGEST_BYTES = 24
 """For the largest numbers of both operands, in three stages."""
@@ -66,7 +68,7 @@ def tiles(units: int, width: int, *, wide: bool, planes: int = 1) -> Tiles:
         constants |= {"UM": per, "KM": square}
         strides = UNITS, columns
     stage = 4 * rows * (planes * strides[0] + strides[1])
-    stages = (SHARED_EACH // resident - RESERVED) // stage
+    stages = (min(SHARED_EACH // resident, SHARED_LEAST) - RESERVED - LARGEST_BYTES) // stage
     stages = max(FEWEST_STAGES, min(stages, MOST_STAGES))
     constants |= {"NT": threads, "US": strides[0], "KS": strides[1], "STAGES": stages}
     each = ceil(units / UNITS) * across
