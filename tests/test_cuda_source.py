@@ -168,3 +168,11 @@ def test_weight_gradients_take_no_more_than_every_chip_grants_a_block(wide, plan
     granted = 99 * 1024  # compute capability 8.6 and 8.9
     widths = range(1, 600)
     assert max(weights.tiles(128, w, wide=wide, planes=planes).shared for w in widths) <= granted
+
+
+def test_a_large_scan_takes_the_smallest_groups_that_fit():
+    """Here only with factors in registers, in a layout that comes after others that do not fit."""
+    call = Call("gru_after", 11000, 64, torch.float32, diagonal=True)
+    for backward in (False, True):
+        layout = large_plan.plan(call, backward=backward, processors=132, shared_limit=232448)
+        assert layout is not None and layout.tile == 16 and layout.constants["KRP1"] > 0

@@ -302,13 +302,16 @@ def test_a_symbol_that_does_not_exist_is_no_number(emulator, bias):
 
 
 def scaled(case: Case, device: str = "cpu") -> dict:
-    """Data whose sequences have gradients, and whose factors numbers, of very different sizes."""
+    """Data whose sequences have gradients, and whose factors numbers, of very different sizes.
+
+    The gradient of the first sequence arrives at its last step, those of others earlier.
+    """
     data = make(case, device=device)
     sizes = torch.logspace(18, -25, case.batch, dtype=torch.float64)[None, :, None]
-    ends = torch.arange(case.batch) % (case.steps + 1)
-    started = torch.arange(case.steps)[:, None] <= case.steps - ends
+    ends = case.steps - 2 * torch.arange(case.batch) % case.steps
+    arrived = torch.arange(case.steps)[:, None] < ends
     for name in ("grad", "grad_cell"):
-        data[name] = data[name] * sizes * started[..., None]
+        data[name] = data[name] * sizes * arrived[..., None]
     data["h0"][0] *= 100
     left, *others = data["factors"]
     if case.d is None:
@@ -318,6 +321,18 @@ def scaled(case: Case, device: str = "cpu") -> dict:
     return data
 
 
+def assert_right(case: Case, data: dict, got: dict, names, part=...) -> None:
+    """The accuracy rule, for a part of each of these results."""
+    truth, plain = loop(case, cast(data, torch.float64)), loop(case, data)
+    for name in names:
+        exact = truth[name]
+        ours, theirs, size = (
+            rms([value[part]]) for value in (got[name] - exact, plain[name] - exact, exact)
+        )
+        allowed = 2 * theirs + torch.finfo(case.dtype).eps * size
+        assert ours <= allowed, (name, part, ours / size, theirs / size)
+
+
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("d", [9, None], ids=["low rank", "dense"])
 def test_large_keeps_sequences_apart(emulator, cell, d):
@@ -325,16 +340,42 @@ def test_large_keeps_sequences_apart(emulator, cell, d):
     case = Case(cell, 40, d, 6, 3)
     data, chip = cast(scaled(case), case.dtype), emulator(processors=12)
     got = kernel(case, data, **where(chip, large))
-    truth, plain = loop(case, cast(data, torch.float64)), loop(case, data)
-    for name, exact in truth.items():
-        if name in ("states", "cells", "grad_drive", "grad_h0", "grad_c0"):
-            for b in range(case.batch):
-                ours, theirs, size = (
-                    rms([value[..., b, :]])
-                    for value in (got[name] - exact, plain[name] - exact, exact)
-                )
-                assert ours <= 2 * theirs + 2e-7 * size, (name, b, ours / size, theirs / size)
-    data["grad"][:, 0] *= 1e30
+    for b in range(case.batch):
+        names = [n for n in ("states", "cells", "grad_drive", "grad_h0", "grad_c0") if n in got]
+        assert_right(case, data, got, names, (..., b, slice(None)))
+    data["grad"][:, 0] *= 1e10
     data["grad"][:, 2] = torch.nan
     again = kernel(case, data, **where(chip, large))
     assert torch.equal(again["grad_drive"][:, :, 1], got["grad_drive"][:, :, 1])
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("size", [2.0**-90, 2.0**60])
+def test_gradients_of_any_size(emulator, monkeypatch, cell, size):
+    use_tensor_cores(monkeypatch)
+    case = Case(cell, 40, 20, 6, 3)
+    data, chip = cast(make(case, device="cpu"), case.dtype), emulator(processors=12)
+    for name in ("grad", "grad_cell"):
+        data[name] = data[name] * size
+    got = kernel(case, data, **where(chip, large))
+    assert_right(case, data, got, got)
+    exact, grad = made((3, 20, 3, 40, 20), *KINDS[0], True, torch.float32, device="cpu")
+    for name, triple in compared(exact, grad * size, torch.float32, chip).items():
+        ours, reference, truth = (value / size for value in triple)
+        assert_accurate(ours, reference=reference, truth=truth, name=name)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("d", [8, None], ids=["low rank", "dense"])
+def test_gradients_may_vanish(emulator, cell, d):
+    """Down to the smallest numbers there are, and to nothing."""
+    case = Case(cell, 40, d, 8, 3)
+    data, chip = cast(make(case, device="cpu"), case.dtype), emulator(processors=12)
+    sizes = torch.tensor([1e-36, 1e-37, 5e-38, 2e-38, 1e-39, 1e-42, 1e-45, 0.0])[:, None, None]
+    for name in ("grad", "grad_cell"):
+        data[name] = data[name] * sizes
+    got = kernel(case, data, **where(chip, large))
+    truth = loop(case, cast(data, torch.float64))
+    for name in ("grad_drive", "grad_h0"):
+        allowed = 1e-6 * truth[name].abs() + 1e-41
+        assert ((got[name] - truth[name]).abs() <= allowed).all(), name

@@ -147,7 +147,7 @@ def test_short_formats_round_as_they_should(emulator, dtype):
 
 
 def test_the_tensor_core_multiplies_its_fragments(emulator):
-    """The layout of fragments is that of the PTX manual, for mma.m16n8k8 with tf32."""
+    """The layout of fragments is that of the PTX manual, for mma.m16n8k16 with float16."""
     body = """
       const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4 * 2;
       auto left_at = [&](int row, int k) {

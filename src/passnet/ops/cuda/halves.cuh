@@ -1,12 +1,12 @@
 // Products of float32 accuracy on tensor cores. A number is the sum of two halves in float16, eleven
 // bits each, and the product of two second halves is nothing. Powers of two bring numbers into the
-// range of float16 first, where the largest is far from its end: what is smaller than the largest by
-// 2^15 or more begins to lose bits of its own.
+// range of float16 first. Numbers below 2^-2 begin to lose bits of their own there; those of float32
+// beside the largest, at 2^3 or more, are safe.
 
 // Scales are powers of two, given by their biased exponents. This one takes the largest magnitude,
-// given as its bits, to 2^top or more.
+// given as its bits, to 2^top or more; the smallest ones, as far as there are powers of two.
 __device__ __forceinline__ unsigned scale_for(unsigned largest, int top) {
-  const int exponent = largest >> 23, wanted = 254 + top - (exponent ? exponent : 127);
+  const int wanted = 254 + top - (int)(largest ? largest >> 23 : 127);
   return wanted > 253 ? 253 : wanted;
 }
 __device__ __forceinline__ float power(unsigned exponent) { return __uint_as_float(exponent << 23); }

@@ -1,23 +1,23 @@
 // The operands of the large scan's products, in halves. Tensors of sixteen bits need first halves only.
 //
 // Compile-time constants beside those of the small scan: NT threads, BB sequences, NBG blocks,
-// UNITS units for each, KRP* tiles of a warp's projection that stay in registers, KSE* warps that
+// UNITS units for each, KRP* tiles of a warp's projection that stay in its registers, KSE* warps that
 // share one product, NCH* pieces in which z is staged.
 
 constexpr bool LOW = IO_TYPE == 0;  // there are second halves
 constexpr int WARPS = NT / 32;
 constexpr int COLS = BB / 8;               // tiles of eight sequences
-constexpr int PW = LOW ? 4 : 2;            // words of a packet: four numbers of one sequence
-constexpr int XP = BB + (LOW ? 2 : 4);     // packets from one row to the next: no bank conflicts
+constexpr int PW = LOW ? 4 : 2;            // words of four numbers of one sequence
+constexpr int XP = BB + (LOW ? 2 : 4);     // fours from one row of them to the next: no bank conflicts
 constexpr int STEP = 4 * XP * PW;          // words of sixteen numbers for all sequences
 constexpr int FRAGMENT = LOW ? 256 : 128;  // words of a factor's tile of sixteen by sixteen
 
 constexpr int TOP = 10, TOP_OF_FACTORS = 13;  // powers of two to which the largest numbers go
 
-// Whether the largest magnitude goes to 2^3 to 2^15. Nothing but zeros goes anywhere.
+// Whether the largest magnitude goes to 2^3 to 2^15. Zeros fit any scale.
 __device__ __forceinline__ bool fits(unsigned largest, unsigned exponent) {
   const unsigned above = (largest >> 23) + exponent - 254 - 3;
-  return largest >> 23 == 0 || above < 12;
+  return largest == 0 || above < 12;
 }
 
 // The scales of an operand that changes from step to step, one for each sequence: that of the step
@@ -26,7 +26,7 @@ struct Range {
   static constexpr int WORDS = 3 * BB;
   unsigned* largest;  // of the step before, of this one, and zeros for the next: they take turns
   int now, basis;
-  unsigned before;  // that of this thread's sequence, for the scale of now
+  unsigned before;  // what the scale of sequence threadIdx.x % BB is made from, unless it is rewritten
   __device__ __forceinline__ unsigned scale(int b) const { return scale_for(largest[basis * BB + b], TOP); }
   __device__ __forceinline__ int next() const { return now == 2 ? 0 : now + 1; }
   __device__ __forceinline__ void begin() {
@@ -49,15 +49,16 @@ struct Range {
   __device__ __forceinline__ bool left() {
     const unsigned latest = largest[now * BB + threadIdx.x % BB];
     if (threadIdx.x < BB) largest[next() * BB + threadIdx.x] = 0;
-    const bool out = __any_sync(0xffffffffu, !fits(latest, scale_for(before, TOP)));
+    const bool fresh = basis == now;  // these are its own: nothing suits it better
+    const bool out = !fresh && __any_sync(0xffffffffu, !fits(latest, scale_for(before, TOP)));
     before = latest;
     if (out) basis = now;
     return out;
   }
 };
 
-// Four numbers of one sequence.
-__device__ __forceinline__ void store_packet_of_halves(unsigned* at, const float4& v, float scale) {
+// Four numbers of one sequence, side by side in shared memory.
+__device__ __forceinline__ void store_four(unsigned* at, const float4& v, float scale) {
   unsigned high[2], low[2];
   split_pair(v.x * scale, v.y * scale, high[0], low[0]);
   split_pair(v.z * scale, v.w * scale, high[1], low[1]);
@@ -100,14 +101,15 @@ struct Sums {
   __device__ __forceinline__ void add(const Fragment& w, const unsigned* x) {
 #pragma unroll
     for (int n = 0; n < COLS; n++) {
-      float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+      float part[4];
       if constexpr (LOW) {
-        const uint4 packet = *reinterpret_cast<const uint4*>(x + n * 8 * PW);
-        const unsigned high[2] = {packet.x, packet.y}, low[2] = {packet.z, packet.w};
+        const uint4 four = *reinterpret_cast<const uint4*>(x + n * 8 * PW);
+        const unsigned high[2] = {four.x, four.y}, low[2] = {four.z, four.w};
         multiply_halves(part, w.high, w.low, high, low);
       } else {
-        const uint2 packet = *reinterpret_cast<const uint2*>(x + n * 8 * PW);
-        const unsigned high[2] = {packet.x, packet.y};
+        const uint2 four = *reinterpret_cast<const uint2*>(x + n * 8 * PW);
+        const unsigned high[2] = {four.x, four.y};
+        part[0] = part[1] = part[2] = part[3] = 0.0f;
         mma(part, w.high, high);
       }
 #pragma unroll
@@ -115,7 +117,8 @@ struct Sums {
     }
   }
 };
-__device__ __forceinline__ const unsigned* lane_packets(const unsigned* x, int lane) {
+// Where a lane's first four numbers of a step of depth are.
+__device__ __forceinline__ const unsigned* lane_fours(const unsigned* x, int lane) {
   return x + (lane % 4 * XP + lane / 4) * PW;
 }
 // Adds `count` steps of depth, from this lane's places.

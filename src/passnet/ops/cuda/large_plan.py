@@ -12,7 +12,7 @@ from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.compile import macros
 
 THREADS = 512
-RANGES = 4  # operands whose scales are kept, at most
+RANGES = 4  # operands whose scales are kept, at most; each takes Range::WORDS of large_halves.cuh
 SEQUENCES = 32  # batch the groups are laid out for; a larger one takes several launches
 
 MOST_REGISTERS = {8: 32, 16: 80, 32: 80}  # for the projection, with so many sequences
@@ -147,12 +147,12 @@ def _fit(call: Call, backward: bool, tile: int, blocks: int, shared_limit: int) 
     if call.cell == "gru_before":
         projects.append((1, rank, depth))
         expands.append((1, rank, True))
-    for pieces, budget, cap in LAYOUTS:
-        if budget > MOST_REGISTERS[tile]:
-            continue
+    operands = planes * halves.operand(depth) + RANGES * 3 * tile
+    total = tile * sum(many * rows for many, rows, _ in projects)
+
+    def laid_out(pieces: int, budget: int, cap: int) -> Plan | None:
         constants = {"KRP2": 0, "KSE2": 1, "NCH2": 1}
-        floats = planes * halves.operand(depth) + RANGES * 3 * tile
-        work, left = THREADS * 4, budget
+        floats, work, left = operands, THREADS * 4, budget
         for index, (project, expand) in enumerate(zip(projects, expands, strict=True), 1):
             kept, registers, weights = _project(*project, halves=halves, budget=left)
             made = _expand(*expand, units=units, halves=halves, pieces=pieces, cap=cap)
@@ -161,15 +161,14 @@ def _fit(call: Call, backward: bool, tile: int, blocks: int, shared_limit: int) 
             left -= registers
             constants |= {f"KRP{index}": kept, f"KSE{index}": made[0], f"NCH{index}": pieces}
             floats, work = floats + weights + made[1], max(work, made[2])
-        if 4 * (floats + work) <= shared_limit:
-            break
-    else:
-        return None
-    constants |= {"NT": THREADS, "BB": tile, "NBG": blocks, "UNITS": units}
-    constants |= {"BACKWARD": int(backward)}
-    total = tile * sum(many * rows for many, rows, _ in projects)
-    constants |= call.constants()
-    return Plan(constants, 4 * (floats + work), tile, blocks, (blocks + 1) * total)
+        if 4 * (floats + work) > shared_limit:
+            return None
+        constants |= {"NT": THREADS, "BB": tile, "NBG": blocks, "UNITS": units}
+        constants |= {"BACKWARD": int(backward)} | call.constants()
+        return Plan(constants, 4 * (floats + work), tile, blocks, (blocks + 1) * total)
+
+    allowed = (layout for layout in LAYOUTS if layout[1] <= MOST_REGISTERS[tile])
+    return next((found for layout in allowed if (found := laid_out(*layout))), None)
 
 
 @cache

@@ -25,7 +25,7 @@ __device__ __forceinline__ bool arrived(const float4& v, unsigned turn) {
 __device__ __forceinline__ void add4(float4& a, const float4& b) {
   a.x += b.x; a.y += b.y; a.z += b.z; a.w += b.w;
 }
-// Sums the packets first, first + stride, ... in that order, waiting for each.
+// Sums the packets first, first + step, ... in that order, waiting for each.
 template <int MOST>
 __device__ __forceinline__ float4 collect(const float* base, long long stride, int first, int step,
                                           int count, unsigned turn) {
@@ -71,10 +71,10 @@ struct Summary {
 
 // Where a warp has the tiles of its jobs, KT each, one job in a round: the first few in registers, the
 // others in shared memory.
-template <int JOBS, int KT, int REGISTERS>
+template <int JOBS, int KT, int MOST>
 struct Kept {
   static constexpr int ROUNDS = (JOBS + WARPS - 1) / WARPS;
-  static constexpr int COUNT = REGISTERS < ROUNDS * KT ? REGISTERS : ROUNDS * KT;
+  static constexpr int COUNT = MOST < ROUNDS * KT ? MOST : ROUNDS * KT;  // in registers
   static __device__ constexpr int kept(int r) {
     return COUNT <= r * KT ? 0 : COUNT >= (r + 1) * KT ? KT : COUNT - r * KT;
   }
@@ -86,7 +86,7 @@ struct Kept {
 };
 
 // This block's share of z: part[g * ROWS + row, b] = sum over own k of w[g, k, row] * x[g, k, b].
-template <int NG, int ROWS, int DEPTH, int XG, int KREG>
+template <int NG, int ROWS, int DEPTH, int XG, int KEPT>
 struct Project {
   static constexpr int MT = (ROWS + 15) / 16, JOBS = NG * MT;
   static constexpr int KT = DEPTH / 16;
@@ -94,7 +94,7 @@ struct Project {
   static constexpr int PACKETS = M / 4 * BB;
   static constexpr int SLICE = (PACKETS + NBG - 1) / NBG;
   static constexpr int ROUNDS = (JOBS + WARPS - 1) / WARPS;
-  typedef Kept<JOBS, KT, KREG> Tiles;
+  typedef Kept<JOBS, KT, KEPT> Tiles;
   static constexpr int WEIGHTS = Tiles::offset(ROUNDS);
   Fragment held[Tiles::COUNT > 0 ? Tiles::COUNT : 1];
   float unscale;
@@ -150,7 +150,7 @@ struct Project {
       const int job = warp + r * WARPS;
       if (job >= JOBS) break;
       const int mt = job % MT, g = job / MT;
-      const unsigned* xp = lane_packets(x + g * XG, lane);
+      const unsigned* xp = lane_fours(x + g * XG, lane);
       Sums sums;
       sums.clear();
 #pragma unroll
@@ -270,7 +270,7 @@ struct Expand {
 #pragma unroll
       for (int i = 0; i < BATCH; i++) {
         const int c = thread + (start + i) * NT;
-        if (c < COUNT) store_packet_of_halves(to + (c / BB * XP + b) * PW, v[i], scale);
+        if (c < COUNT) store_four(to + (c / BB * XP + b) * PW, v[i], scale);
       }
     }
   }
@@ -296,7 +296,7 @@ struct Expand {
           Sums sums;
           sums.clear();
           multiply(sums, w + (((g * MU + mt) * NCH + piece) * KT + first) * FRAGMENT + lane * 4,
-                   lane_packets(staged, lane) + ((SHARED_Z ? 0 : g * KT) + first) * STEP, count);
+                   lane_fours(staged, lane) + ((SHARED_Z ? 0 : g * KT) + first) * STEP, count);
 #pragma unroll
           for (int n = 0; n < COLS; n++)
 #pragma unroll

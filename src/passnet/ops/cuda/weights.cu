@@ -324,7 +324,7 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
 
   // The largest magnitudes of a stage, of both operands. They take turns: this stage's, what follows
   // while some threads still read this one's, and zeros for the one after.
-  constexpr int TURNS = 3;
+  constexpr int TURNS = 3;  // LARGEST_BYTES in weights.py
   auto& largest = *reinterpret_cast<unsigned (*)[TURNS][2]>(ring + STAGES);
   if (MMA && threadIdx.x < 2 * TURNS) largest[threadIdx.x / 2][threadIdx.x % 2] = 0;
   if (MMA) __syncthreads();

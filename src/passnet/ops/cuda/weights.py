@@ -28,7 +28,7 @@ SHARED_LEAST = 100 * 1024
 """That of the smallest multiprocessors served, of which a block may take all but the reserved."""
 FEWEST_STAGES, MOST_STAGES = 2, 4
 LARGEST_BYTES = 24
-"""For the largest numbers of both operands, in three stages."""
+"""For the largest numbers of both operands, in three stages: `largest` in weights.cu."""
 
 
 @dataclass(frozen=True)
