@@ -82,6 +82,7 @@ inline float toward_zero(double sum) {
   const bool beyond = near > 0 ? near > sum : near < sum;
   return beyond ? __uint_as_float(__float_as_uint(near) - 1) : near;
 }
+inline double tf32(unsigned bits) { return __uint_as_float(bits & 0xffffe000u); }
 }  // namespace emulation
 #define __syncthreads() emulation::synchronize(__LINE__)
 #define __shfl_xor_sync(lanes, v, mask) emulation::shuffle_xor(lanes, v, mask, __LINE__)
@@ -166,6 +167,21 @@ inline void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
       sum += (double)from_float16(lanes[row % 8 * 4 + from].words[row / 8 + k / 8 * 2] >> shift) *
              (double)from_float16(lanes[column * 4 + from].words[4 + k / 8] >> shift);
     }
+    c[i] = emulation::toward_zero(sum);
+  }
+  emulation::memory_changed();
+}
+
+inline void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  emulation::memory_changed();
+  const emulation::Slot* lanes = emulation::trade({{a[0], a[1], a[2], a[3], b[0], b[1]}}, -1);
+  const int lane = threadIdx.x % 32;
+  for (int i = 0; i < 4; i++) {
+    const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
+    double sum = c[i];
+    for (int k = 0; k < 8; k++)
+      sum += emulation::tf32(lanes[row % 8 * 4 + k % 4].words[row / 8 + k / 4 * 2]) *
+             emulation::tf32(lanes[column * 4 + k % 4].words[4 + k / 4]);
     c[i] = emulation::toward_zero(sum);
   }
   emulation::memory_changed();

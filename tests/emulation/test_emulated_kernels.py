@@ -336,7 +336,7 @@ def assert_right(case: Case, data: dict, got: dict, names, part=...) -> None:
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("d", [9, None], ids=["low rank", "dense"])
 def test_large_keeps_sequences_apart(emulator, cell, d):
-    """Each has scales of its own: neither its digits nor its bits depend on its neighbours."""
+    """Each has scales of its own: its neighbours cannot take its digits."""
     case = Case(cell, 40, d, 6, 3)
     data, chip = cast(scaled(case), case.dtype), emulator(processors=12)
     got = kernel(case, data, **where(chip, large))
@@ -379,3 +379,15 @@ def test_gradients_may_vanish(emulator, cell, d):
     for name in ("grad_drive", "grad_h0"):
         allowed = 1e-6 * truth[name].abs() + 1e-41
         assert ((got[name] - truth[name]).abs() <= allowed).all(), name
+
+
+def test_small_features_beside_large_ones(emulator, monkeypatch):
+    """The gradient of each column is as right as that of a plain product."""
+    use_tensor_cores(monkeypatch)
+    exact, grad = made((3, 20, 3, 40, 20), *KINDS[0], False, torch.float32, device="cpu")
+    sizes = 10.0 ** -torch.arange(20, dtype=torch.float64)
+    exact = replace(exact, x=(exact.x * sizes).float().double())
+    got, reference, truth = compared(exact, grad, torch.float32, emulator())["weight"]
+    for column in range(20):
+        one = (..., slice(column, column + 1))
+        assert_accurate(got[one], reference=reference[one], truth=truth[one], name=str(column))

@@ -4,9 +4,10 @@
 // beside the largest, at 2^3 or more, are safe.
 
 // Scales are powers of two, given by their biased exponents. This one takes the largest magnitude,
-// given as its bits, to 2^top or more; the smallest ones, as far as there are powers of two.
+// given as its bits, to 2^top or more; the smallest ones, as far as there are powers of two. Nothing but
+// zeros has no bit but the last, in which packets have a turn.
 __device__ __forceinline__ unsigned scale_for(unsigned largest, int top) {
-  const int wanted = 254 + top - (int)(largest ? largest >> 23 : 127);
+  const int wanted = 254 + top - (int)(largest > 1 ? largest >> 23 : 127);
   return wanted > 253 ? 253 : wanted;
 }
 __device__ __forceinline__ float power(unsigned exponent) { return __uint_as_float(exponent << 23); }

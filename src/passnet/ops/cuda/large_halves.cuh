@@ -17,7 +17,7 @@ constexpr int TOP = 10, TOP_OF_FACTORS = 13;  // powers of two to which the larg
 // Whether the largest magnitude goes to 2^3 to 2^15. Zeros fit any scale.
 __device__ __forceinline__ bool fits(unsigned largest, unsigned exponent) {
   const unsigned above = (largest >> 23) + exponent - 254 - 3;
-  return largest == 0 || above < 12;
+  return largest < 2 || above < 12;
 }
 
 // The scales of an operand that changes from step to step, one for each sequence: that of the step

@@ -100,11 +100,29 @@ __device__ __forceinline__ int slot_of(int g) {
 // The results of one thread. multiply adds the products of the staged rows; write hands every result
 // out with its place in the tile.
 #if MMA
-// A warp has 32 units, and all columns or, of eight warps, every other eight. The largest numbers of the
-// staged rows go to 2^13 in halves.
-constexpr int TOP = 13;
+// True float32 products on tensor cores: each factor is split into two tf32 halves, and the sums
+// over eight terms are added outside, where they round to nearest.
+__device__ __forceinline__ void split(float v, unsigned& high, unsigned& low) {
+  // Integer rounding to ten bits of fraction: conversions would run at a quarter of the rate.
+  high = (__float_as_uint(v) + 0x1000u) & 0xffffe000u;
+  low = __float_as_uint(v - __uint_as_float(high)) + 0x1000u;
+}
+// acc[16, 8] += a[16, 8] b[8, 8], each as its high and low halves; the product of both low is nothing.
+__device__ __forceinline__ void multiply_halves(float (&acc)[4], const unsigned (&a_high)[4],
+                                                const unsigned (&a_low)[4],
+                                                const unsigned (&b_high)[2],
+                                                const unsigned (&b_low)[2]) {
+  float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
+  mma_tf32(part, a_low, b_high);
+  mma_tf32(part, a_high, b_low);
+  mma_tf32(part, a_high, b_high);
+#pragma unroll
+  for (int i = 0; i < 4; i++) acc[i] += part[i];
+}
+
+// A warp has 32 units, and all columns or, of eight warps, every other eight.
 struct Results {
-  static_assert(NT % 128 == 0 && RT % 16 == 0, "four warps for the units, rows in steps of sixteen");
+  static_assert(NT % 128 == 0 && RT % 8 == 0, "four warps for the units, rows in steps of eight");
   static constexpr int ACROSS = NT / 128, WIDE = (KT / 8 + ACROSS - 1) / ACROSS;
   const int lane = threadIdx.x % 32, unit = threadIdx.x / 32 % 4 * 32, across = threadIdx.x / 128;
   float acc[2][WIDE][4] = {};
@@ -113,36 +131,26 @@ struct Results {
   __device__ __forceinline__ bool beyond(int n) const {
     return KT / 8 % ACROSS != 0 && n == WIDE - 1 && across;
   }
-  __device__ __forceinline__ void multiply(const float (&as)[RT][US], const float (&zs)[RT][KS],
-                                           const unsigned (&largest)[2]) {
-    const unsigned scale = scale_for(largest[0], TOP), z_scale = scale_for(largest[1], TOP);
-    const float up = power(scale), z_up = power(z_scale), back = inverse(scale) * inverse(z_scale);
+  __device__ __forceinline__ void multiply(const float (&as)[RT][US], const float (&zs)[RT][KS]) {
 #pragma unroll
-    for (int r = 0; r < RT; r += 16) {
+    for (int r = 0; r < RT; r += 8) {
       unsigned high[2][4], low[2][4];
 #pragma unroll
       for (int m = 0; m < 2; m++)
 #pragma unroll
-        for (int i = 0; i < 4; i++) {
-          const int row = r + lane % 4 + i / 2 * 8, column = unit + m * 16 + i % 2 * 8 + lane / 4;
-          split_pair(as[row][column] * up, as[row + 4][column] * up, high[m][i], low[m][i]);
-        }
+        for (int i = 0; i < 4; i++)
+          split(as[r + lane % 4 + i / 2 * 4][unit + m * 16 + i % 2 * 8 + lane / 4], high[m][i],
+                low[m][i]);
 #pragma unroll
       for (int n = 0; n < WIDE; n++) {
         if (beyond(n)) break;
         unsigned z_high[2], z_low[2];
 #pragma unroll
-        for (int i = 0; i < 2; i++) {
-          const int row = r + lane % 4 + i * 8, column = (n * ACROSS + across) * 8 + lane / 4;
-          split_pair(zs[row][column] * z_up, zs[row + 4][column] * z_up, z_high[i], z_low[i]);
-        }
+        for (int i = 0; i < 2; i++)
+          split(zs[r + lane % 4 + i * 4][(n * ACROSS + across) * 8 + lane / 4], z_high[i], z_low[i]);
 #pragma unroll
-        for (int m = 0; m < 2; m++) {
-          float part[4];
-          multiply_halves(part, high[m], low[m], z_high, z_low);
-#pragma unroll
-          for (int i = 0; i < 4; i++) acc[m][n][i] = fmaf(part[i], back, acc[m][n][i]);
-        }
+        for (int m = 0; m < 2; m++)
+          multiply_halves(acc[m][n], high[m], low[m], z_high, z_low);
       }
     }
   }
@@ -167,8 +175,7 @@ struct Results {
   const int tu = threadIdx.x / GROUPS * UM, tk = threadIdx.x % GROUPS * KM;
   float acc[UM][KM] = {};
 
-  __device__ __forceinline__ void multiply(const float (&as)[RT][US], const float (&zs)[RT][KS],
-                                           const unsigned (&)[2]) {
+  __device__ __forceinline__ void multiply(const float (&as)[RT][US], const float (&zs)[RT][KS]) {
     if (threadIdx.x >= WORKERS) return;
 #pragma unroll
     for (int r = 0; r < RT; r++) {
@@ -322,35 +329,6 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
     }
   };
 
-  // The largest magnitudes of a stage, of both operands. They take turns: this stage's, what follows
-  // while some threads still read this one's, and zeros for the one after.
-  constexpr int TURNS = 3;  // LARGEST_BYTES in weights.py
-  auto& largest = *reinterpret_cast<unsigned (*)[TURNS][2]>(ring + STAGES);
-  if (MMA && threadIdx.x < 2 * TURNS) largest[threadIdx.x / 2][threadIdx.x % 2] = 0;
-  if (MMA) __syncthreads();
-  auto note = [&](int index) {
-    const Stage& stage = ring[index % STAGES];
-    float most = 0.0f, most_z = 0.0f;
-#pragma unroll
-    for (int i = 0; i < PER; i++) {
-      const int r = row_in + i * ROW_STEP;
-      if (RT % ROW_STEP && r >= RT) break;
-#pragma unroll
-      for (int e = 0; e < VEC; e++) most = fmaxf(most, fabsf(stage.a[0][r][own + e]));
-    }
-#pragma unroll
-    for (int i = 0; i < KPER; i++) {
-      const int r = krow_in + i * KROW_STEP;
-      if ((RT % KROW_STEP && r >= RT) || column >= KT) break;
-#pragma unroll
-      for (int e = 0; e < KVEC; e++) most_z = fmaxf(most_z, fabsf(stage.z[r][column + e]));
-    }
-    const unsigned here = __reduce_max_sync(0xffffffffu, __float_as_uint(most));
-    const unsigned here_z = __reduce_max_sync(0xffffffffu, __float_as_uint(most_z));
-    const int lane = threadIdx.x % 32;
-    if (lane < 2) atomicMax(&largest[index % TURNS][lane], lane ? here_z : here);
-  };
-
   Results results;
   auto run = [&](auto plain) {
 #pragma unroll
@@ -358,12 +336,10 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
     for (int index = 0; index < stages; index++) {
       wait_for_groups<STAGES - 2>();
       finish(index, plain);
-      if (MMA) note(index);
       __syncthreads();
-      if (MMA && threadIdx.x < 2) largest[(index + 2) % TURNS][threadIdx.x] = 0;
       // All have multiplied the stage before, so its place is free.
       fetch(index + STAGES - 1, plain);
-      results.multiply(ring[index % STAGES].a[0], ring[index % STAGES].z, largest[index % TURNS]);
+      results.multiply(ring[index % STAGES].a[0], ring[index % STAGES].z);
     }
   };
   // Jobs that take one plane as it is have a loop of their own, a quarter shorter.
@@ -379,7 +355,6 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   });
   if (sums) {
     // Threads with the same units meet in shared memory, in stages that nobody reads any more.
-    if (STAGES < 3) __syncthreads();
     auto& diagonals = ring[stages % STAGES].a[0];
     auto& others = ring[(stages + 1) % STAGES].a[0];
     if (row_in < OWNERS) {

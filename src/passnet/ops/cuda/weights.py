@@ -16,19 +16,15 @@ from passnet.ops.cuda.tensors import aligned
 from passnet.ops.scan import ScanCall
 
 UNITS = 128
-ROWS, SHORTEST_CHUNK = 16, 64
-"""Most rows of a stage, of which a chunk has a whole number, and the fewest rows of a chunk."""
+ROWS, SHORTEST_CHUNK = 8, 64
+"""Rows of a stage, of which a chunk has a whole number, and the fewest rows of a chunk."""
 WIDE_RANK, MANY_UNITS = 16, 128
 """From here on tensor cores multiply; below, products are not what takes the time."""
 CHUNK_COST = 64
 """Writing the results of a tile and adding them up takes about as long as so many rows."""
 SHARED_EACH, RESERVED = 228 * 1024, 1024
 """Shared memory of a multiprocessor (H100, H200), and what a block takes of it beside its own."""
-SHARED_LEAST = 100 * 1024
-"""That of the smallest multiprocessors served, of which a block may take all but the reserved."""
-FEWEST_STAGES, MOST_STAGES = 2, 4
-LARGEST_BYTES = 24
-"""For the largest numbers of both operands, in three stages: `largest` in weights.cu."""
+FEWEST_STAGES, MOST_STAGES = 3, 4
 
 
 @dataclass(frozen=True)
@@ -52,10 +48,10 @@ def tiles(units: int, width: int, *, wide: bool, planes: int = 1) -> Tiles:
     Without them each thread has a small square of results. A stage holds some rows of the columns
     and of the units, these in as many planes as may have to be combined.
     """
-    widest, step, rows = (128, 8, ROWS) if wide else (64, 4, ROWS // 2)
+    widest, step = (128, 8) if wide else (64, 4)
     across = ceil(width / widest)
     columns = ceil(ceil(width / across) / step) * step
-    constants = {"MMA": int(wide), "KT": columns, "WIDTH": width, "RT": rows, "PLANES": planes}
+    constants = {"MMA": int(wide), "KT": columns, "WIDTH": width, "RT": ROWS, "PLANES": planes}
     if wide:
         threads, resident = (128, 4) if columns <= 32 else (256, 2)
         # Row strides of 8 or 24 modulo 32 keep the fragments of tensor cores free of conflicts.
@@ -67,18 +63,17 @@ def tiles(units: int, width: int, *, wide: bool, planes: int = 1) -> Tiles:
         threads, resident = 128 if UNITS // per * groups <= 128 else 256, 4
         constants |= {"UM": per, "KM": square}
         strides = UNITS, columns
-    stage = 4 * rows * (planes * strides[0] + strides[1])
-    stages = (min(SHARED_EACH // resident, SHARED_LEAST) - RESERVED - LARGEST_BYTES) // stage
+    stage = 4 * ROWS * (planes * strides[0] + strides[1])
+    stages = (SHARED_EACH // resident - RESERVED) // stage
     stages = max(FEWEST_STAGES, min(stages, MOST_STAGES))
     constants |= {"NT": threads, "US": strides[0], "KS": strides[1], "STAGES": stages}
     each = ceil(units / UNITS) * across
-    shared = stages * stage + (LARGEST_BYTES if wide else 0)
-    return Tiles(tuple(constants.items()), threads, shared, each, resident)
+    return Tiles(tuple(constants.items()), threads, stages * stage, each, resident)
 
 
 def source() -> str:
     """The text of both kernels."""
-    return read_source("ptx.cuh", "common.cuh", "halves.cuh", "weights.cu")
+    return read_source("ptx.cuh", "common.cuh", "weights.cu")
 
 
 @cache
