@@ -366,6 +366,32 @@ def test_gradients_of_any_size(emulator, monkeypatch, cell, size):
 
 
 @pytest.mark.parametrize("cell", CELLS)
+def test_masks_far_above_one(emulator, cell):
+    """Matrices are as much smaller as masks are larger: what enters the gates stays as it was."""
+    case = Case(cell, 40, 9, 6, 3, masks=2)
+    data, chip = cast(make(case, device="cpu"), case.dtype), emulator(processors=12)
+    left, right, diagonal = data["factors"]
+    data["masks"] = data["masks"] * 128
+    data["factors"] = (left / 128, right, diagonal / 128)
+    got = kernel(case, data, **where(chip, large))
+    assert_right(case, data, got, got)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_gradients_that_shrink_from_step_to_step(emulator, cell):
+    """Nothing is carried and the matrices are small: each step has a scale of its own."""
+    case = Case(cell, 40, 8, 6, 3, diagonal=False)
+    data, chip = cast(make(case, device="cpu"), case.dtype), emulator(processors=12)
+    data["drive"][1] -= 8
+    data["factors"] = (data["factors"][0] * 1e-3, data["factors"][1])
+    for name in ("grad", "grad_cell"):
+        data[name][:-1] = 0
+    got = kernel(case, data, **where(chip, large))
+    for step in range(case.steps):
+        assert_right(case, data, got, ["grad_drive"], (slice(None), step))
+
+
+@pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("d", [8, None], ids=["low rank", "dense"])
 def test_gradients_may_vanish(emulator, cell, d):
     """Down to the smallest numbers there are, and to nothing."""

@@ -33,7 +33,6 @@ def source(*, backward: bool) -> str:
     return read_source(
         "ptx.cuh",
         "common.cuh",
-        "halves.cuh",
         "large_halves.cuh",
         "large_products.cuh",
         "large_exchange.cuh",

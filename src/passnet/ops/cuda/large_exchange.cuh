@@ -78,18 +78,19 @@ struct Factors {
     if (k >= D || i >= UNITS || unit0 + i >= N) return 0.0f;
     return to_float(left[((long long)g * N + unit0 + i) * D + k]);
   }
-  // Dense: from this block's unit k to row i, and back; rows come in UP for each block.
-  static __device__ __forceinline__ bool real(int i, int unit) {
-    return i % UP < UNITS && unit < N;
+  // Dense: from this block's unit k to row i, and back. Rows come in UP for each block; those that are
+  // nobody's have the number N.
+  static __device__ __forceinline__ int unit_of(int i) {
+    return i % UP < UNITS ? i / UP * UNITS + i % UP : N;
   }
   __device__ __forceinline__ float dense(int g, int i, int k) const {
-    const int unit = i / UP * UNITS + i % UP;
-    if (!real(i, unit) || k >= UNITS || unit0 + k >= N) return 0.0f;
+    const int unit = unit_of(i);
+    if (unit >= N || k >= UNITS || unit0 + k >= N) return 0.0f;
     return to_float(left[((long long)g * N + unit) * N + unit0 + k]);
   }
   __device__ __forceinline__ float dense_back(int g, int i, int k) const {
-    const int unit = i / UP * UNITS + i % UP;
-    if (!real(i, unit) || k >= UNITS || unit0 + k >= N) return 0.0f;
+    const int unit = unit_of(i);
+    if (unit >= N || k >= UNITS || unit0 + k >= N) return 0.0f;
     return to_float(left[((long long)g * N + unit0 + k) * N + unit]);
   }
   __device__ __forceinline__ float mask(int g, int i, int b, bool valid) const {

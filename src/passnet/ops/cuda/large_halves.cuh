@@ -1,4 +1,7 @@
-// The operands of the large scan's products, in halves. Tensors of sixteen bits need first halves only.
+// Products of float32 accuracy on tensor cores, and their operands. A number is the sum of two halves in
+// float16, eleven bits each, and the product of two second halves is nothing. Powers of two bring numbers
+// into the range of float16 first. Numbers below 2^-2 begin to lose bits of their own there; those of
+// float32 beside the largest, at 2^3 or more, are safe. Tensors of sixteen bits need first halves only.
 //
 // Compile-time constants beside those of the small scan: NT threads, BB sequences, NBG blocks,
 // UNITS units for each, KRP* tiles of a warp's projection that stay in its registers, KSE* warps that
@@ -13,6 +16,33 @@ constexpr int STEP = 4 * XP * PW;          // words of sixteen numbers for all s
 constexpr int FRAGMENT = LOW ? 256 : 128;  // words of a factor's tile of sixteen by sixteen
 
 constexpr int TOP = 10, TOP_OF_FACTORS = 13;  // powers of two to which the largest numbers go
+
+// Scales are powers of two, given by their biased exponents. This one takes the largest magnitude,
+// given as its bits, to 2^top or more; the smallest ones, as far as there are powers of two. Zeros are 0
+// or 1: the last bit of a packet says its turn.
+__device__ __forceinline__ unsigned scale_for(unsigned largest, int top) {
+  const int wanted = 254 + top - (int)(largest > 1 ? largest >> 23 : 127);
+  return wanted > 253 ? 253 : wanted;
+}
+__device__ __forceinline__ float power(unsigned exponent) { return __uint_as_float(exponent << 23); }
+__device__ __forceinline__ float inverse(unsigned exponent) { return power(254 - exponent); }
+
+// Two numbers as their halves.
+__device__ __forceinline__ void split_pair(float a, float b, unsigned& high, unsigned& low) {
+  high = pack_halves(a, b);
+  low = pack_halves(a - from_float16(high & 0xffff), b - from_float16(high >> 16));
+}
+// part[16, 8] = a[16, 16] b[16, 8]. Such sums are to be added up outside of the tensor core, where they
+// round to nearest.
+__device__ __forceinline__ void multiply_halves(float (&part)[4], const unsigned (&a_high)[4],
+                                                const unsigned (&a_low)[4],
+                                                const unsigned (&b_high)[2],
+                                                const unsigned (&b_low)[2]) {
+  part[0] = part[1] = part[2] = part[3] = 0.0f;
+  mma(part, a_low, b_high);
+  mma(part, a_high, b_low);
+  mma(part, a_high, b_high);
+}
 
 // Whether the largest magnitude goes to 2^3 to 2^15. Zeros fit any scale.
 __device__ __forceinline__ bool fits(unsigned largest, unsigned exponent) {

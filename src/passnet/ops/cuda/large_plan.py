@@ -55,8 +55,12 @@ class _Halves:
         return 256 if self.second else 128
 
     def operand(self, depth: int) -> int:
-        """Numbers for all sequences, four to a packet."""
+        """Numbers for all sequences, four of one side by side."""
         return depth // 4 * ((self.tile + 2) * 4 if self.second else (self.tile + 4) * 2)
+
+    def operands(self, planes: int, depth: int) -> int:
+        """Those that a step projects, and all scales."""
+        return planes * self.operand(depth) + RANGES * 3 * self.tile
 
 
 def _project(
@@ -107,7 +111,7 @@ def _fit_dense(
     results = gates if separate or not backward else 1
     planes = call.gates if backward else gates if separate else 1
     projects = [first] + ([(1, rows, depth)] if call.cell == "gru_before" else [])
-    fixed = planes * halves.operand(depth) + RANGES * 3 * tile + THREADS * 4
+    fixed = halves.operands(planes, depth) + THREADS * 4
     fixed += results * tile * (_up(units, 16) + 4)
     for budget in (0, 16, 32, 48, 64, 80):
         constants = {"KRP2": 0, "KSE1": 1, "NCH1": 1, "KSE2": 1, "NCH2": 1}
@@ -147,7 +151,7 @@ def _fit(call: Call, backward: bool, tile: int, blocks: int, shared_limit: int) 
     if call.cell == "gru_before":
         projects.append((1, rank, depth))
         expands.append((1, rank, True))
-    operands = planes * halves.operand(depth) + RANGES * 3 * tile
+    operands = halves.operands(planes, depth)
     total = tile * sum(many * rows for many, rows, _ in projects)
 
     def laid_out(pieces: int, budget: int, cap: int) -> Plan | None:

@@ -97,8 +97,6 @@ __device__ __forceinline__ int slot_of(int g) {
   return MERGED ? (CELL == 1 && g == 2 ? 1 : 0) : g;
 }
 
-// The results of one thread. multiply adds the products of the staged rows; write hands every result
-// out with its place in the tile.
 #if MMA
 // True float32 products on tensor cores: each factor is split into two tf32 halves, and the sums
 // over eight terms are added outside, where they round to nearest.
@@ -119,7 +117,11 @@ __device__ __forceinline__ void multiply_halves(float (&acc)[4], const unsigned 
 #pragma unroll
   for (int i = 0; i < 4; i++) acc[i] += part[i];
 }
+#endif
 
+// The results of one thread. multiply adds the products of the staged rows; write hands every result
+// out with its place in the tile.
+#if MMA
 // A warp has 32 units, and all columns or, of eight warps, every other eight.
 struct Results {
   static_assert(NT % 128 == 0 && RT % 8 == 0, "four warps for the units, rows in steps of eight");
