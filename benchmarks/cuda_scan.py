@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "gpu"))
-from scan_cases import Case, cast, kernel, make, scan_of, worst, worst_of_many
+from scan_cases import MANY, Case, cast, kernel, make, scan_of, worst, worst_of_many
 
 from passnet.ops.cuda import Call, compile, large, large_plan, passes, small, weights
 from passnet.ops.cuda.chip import gpu
@@ -186,7 +186,7 @@ def precompile(cases: list[Case]) -> None:
 def check(cases: list[Case]) -> None:
     """Prints every case over the accuracy rule and the largest ratio seen.
 
-    A case over it in one draw fails if it still is in many together.
+    A case over it in one draw fails if it still is in the median of many.
     """
     precompile(cases)
     top, once, bad = 0.0, 0, 0
@@ -200,13 +200,13 @@ def check(cases: list[Case]) -> None:
         if ratio > 1:
             again, name = worst_of_many(case, seed=1)
             once, bad = once + 1, bad + (again > 1)
-            print(f"{line}; sixteen further draws: {again:.2f} {name}")
+            print(f"{line}; median of {MANY} further draws: {again:.2f} {name}")
         elif ratio > 0.9:
             print(line)
         top = max(top, ratio)
     print(
         f"checked {len(cases)} cases, largest ratio {top:.2f}, {once} over the rule in one draw, "
-        f"{bad} over it in sixteen"
+        f"{bad} over it in the median of {MANY}"
     )
 
 
