@@ -298,7 +298,7 @@ class RecurrentLayer(nn.Module, ABC):
                 x = nn.functional.dropout(x, self.dropout, self.training)
         x = self.dropouts.output(x, training=self.training)
         if ended is not None:
-            x = x.masked_fill(ended, 0)
+            x = torch.where(ended, 0.0, x)  # masked_fill() would copy x first, and its gradient
         # Copies: a final state that were a view of the outputs could not be detached in place.
         if len(finals) == 1:
             return x, [part.clone() for part in finals[0]]
