@@ -15,6 +15,8 @@ from passnet.training.model import Network, State
 from passnet.training.update import autocast
 
 UNITS_AT_ONCE = {"cpu": 32_768, "cuda": 131_072}
+"""States that are scored at once where every step of them is held."""
+MOST_AT_ONCE = 1000
 
 
 def scoring_batch_size(experiment: Experiment, task: Task) -> int:
@@ -24,8 +26,10 @@ def scoring_batch_size(experiment: Experiment, task: Task) -> int:
     """
     if task.name == "character_stream":
         return experiment.batch_size
+    if experiment.model.cell == "highway":
+        return max(experiment.batch_size, MOST_AT_ONCE)
     units = UNITS_AT_ONCE.get(task.device.type, UNITS_AT_ONCE["cpu"])
-    return max(experiment.batch_size, min(1000, units // experiment.model.size))
+    return max(experiment.batch_size, min(MOST_AT_ONCE, units // experiment.model.size))
 
 
 @torch.no_grad()
