@@ -18,7 +18,9 @@ from passnet.config.tasks import (
 from passnet.config.training import Adam, AdamW, Averaging, ClipNorm, Cosine, Selection
 
 
-def _psmnist(size: int, rank: int, *, budget: str, paper: PaperResult) -> Experiment:
+def _psmnist(
+    size: int, rank: int, *, dropout: float, budget: str, paper: PaperResult
+) -> Experiment:
     return Experiment(
         name=f"beyond/psmnist-{budget}",
         task=SequentialMnistTask(permutation="common"),
@@ -29,8 +31,9 @@ def _psmnist(size: int, rank: int, *, budget: str, paper: PaperResult) -> Experi
             carry_bias=Chrono(784),
             learn_initial_state=True,
             init="balanced",
+            dropout_state=dropout,
         ),
-        optimiser=Adam(3e-3),
+        optimiser=Adam(2e-3),
         clipping=ClipNorm(1.0),
         schedule=Cosine(warmup=500),
         ema=Averaging(0.999, start=0.66),
@@ -40,6 +43,8 @@ def _psmnist(size: int, rank: int, *, budget: str, paper: PaperResult) -> Experi
         paper=paper,
         notes=(
             f"Tied projections, the saving spent on rank: at most {budget} parameters in truth.",
+            "Without dropout the training loss ends near zero, and a point lower on validation; "
+            "with dropout a learning rate of 3e-3 diverged.",
             "Controls worth running: model.carry_bias=5, model.init=glorot, ema=none.",
         ),
     )
@@ -48,6 +53,7 @@ def _psmnist(size: int, rank: int, *, budget: str, paper: PaperResult) -> Experi
 PSMNIST_42K = _psmnist(
     256,
     36,
+    dropout=0.15,
     budget="42k",
     paper=PaperResult(
         where="table 1", metric="accuracy", value=0.947, validation=0.951, parameters="41.2k"
@@ -56,6 +62,7 @@ PSMNIST_42K = _psmnist(
 PSMNIST_21K = _psmnist(
     192,
     22,
+    dropout=0.1,
     budget="21k",
     paper=PaperResult(
         where="table 1", metric="accuracy", value=0.935, validation=0.941, parameters="20.6k"
@@ -72,20 +79,21 @@ PTB = Experiment(
         init="balanced",
         dropout_input=0.05,
         dropout_input_per="step",
-        dropout_state=0.2,
-        dropout_output=0.2,
+        dropout_state=0.15,
+        dropout_output=0.1,
     ),
     optimiser=Adam(2e-3, weight_decay=1e-6),
     clipping=ClipNorm(1.0),
     schedule=Cosine(warmup=500),
     ema=Averaging(0.999, start=0.66),
     batch_size=64,
-    epochs=60,
+    epochs=70,
     selection=Selection("bits_per_character_micro", "min"),
     paper=PaperResult(where="table 2", metric="perplexity_macro", value=2.76, parameters="2.54M"),
     notes=(
         "The state is carried through the text; the paper's 2.76 (about 1.465 bits) starts every "
         "sentence anew and averages over sentences, so the two are not the same measure.",
+        "Dropout of 0.2 on state and output, 60 epochs: 1.329 bits on validation, not 1.310.",
         "Worth trying: model.zoneout=0.05, optimiser.betas=0,0.999 with learning rate 3e-3.",
     ),
 )
