@@ -8,6 +8,7 @@ from dataclasses import replace
 import pytest
 
 from passnet.config import (
+    Aim,
     CharacterTask,
     Chrono,
     ConfigurationError,
@@ -114,6 +115,7 @@ def test_a_whole_number_for_a_float_is_the_same_experiment():
 def test_identity_ignores_descriptions_and_nothing_else():
     experiment = get("psmnist/gru-128")
     described = replace(experiment, name="mine", notes=("a",), paper=None, protocol="ours")
+    described = replace(described, aim=Aim("accuracy", 1.0))
     assert identity(described) == identity(experiment)
     assert differences(described, experiment) == {}
     for changed in (
@@ -167,3 +169,8 @@ def test_fresh_data_have_no_epochs():
         replace(experiment, updates=None, epochs=3)
     with pytest.raises(ConfigurationError, match="fresh data have no epochs"):
         replace(experiment, evaluate_every=None)
+
+
+def test_an_aim_is_a_score_of_the_task():
+    with pytest.raises(ConfigurationError, match=r"aim\.metric: got 'perplexity'.*has accuracy"):
+        replace(get("psmnist/gru-128"), aim=Aim("perplexity", 2.0))

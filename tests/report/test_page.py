@@ -168,6 +168,15 @@ def test_seeds_that_diverged_have_failed(tmp_path):
     assert "diverged: the gradient of update 70 is not finite" in shown.text
 
 
+def test_aims_stand_beside_what_was_reached(tmp_path):
+    write_run(tmp_path / "a", get("beyond/psmnist-42k"), value=0.9586, start=0.1)
+    write_run(tmp_path / "b", get("beyond/copy-500"), value=1e-5, start=0.04)
+    rows = Text(render_page([tmp_path])).rows
+    assert "≥ 96.7 % not reached" in rows["beyond/psmnist-42k"]
+    assert "≤ 0.001 reached" in rows["beyond/copy-500"]
+    assert "≥ 95.6 %" in rows["beyond/psmnist-21k"]  # not run: what it is made for
+
+
 def test_trials_stand_together_the_best_first(tmp_path):
     preset = get("beyond/copy-500")
     values = {64: 3e-4, 32: 2e-4, 16: None}

@@ -73,6 +73,18 @@ def test_seeds_that_diverged_are_counted(tmp_path):
     assert "| *diverged at update 70* | 1, 1 failed | 70 | worse" in none
 
 
+def test_our_own_aims_are_held_against_us(tmp_path):
+    runs = tmp_path / "runs"
+    write_run(runs / "a", experiment_of("beyond/psmnist-42k"), value=0.967)
+    write_run(runs / "b", experiment_of("beyond/psmnist-21k"), value=0.9559)
+    write_run(runs / "c", experiment_of("beyond/ptb-2.6M"), value=2.5)  # 1.308 bits
+    rows = {line.split("`")[1]: line for line in readme_results([runs]).splitlines() if "`" in line}
+    assert "; aim ≥ 96.7 % reached |" in rows["beyond/psmnist-42k"]
+    assert "; aim ≥ 95.6 % not reached |" in rows["beyond/psmnist-21k"]
+    assert "; aim ≤ 1.29 bits not reached, 1.307 |" in rows["beyond/ptb-2.6M"]
+    assert "aim" not in rows["beyond/copy-500"]  # nothing has run
+
+
 @pytest.mark.parametrize("text", ["none", "<!-- results -->", "<!-- /results --><!-- results -->"])
 def test_missing_marks(readme, text):
     readme.write_text(text)

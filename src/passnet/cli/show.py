@@ -43,6 +43,8 @@ def run(args: argparse.Namespace) -> int:
         return 0
     print(f"{experiment.name} ({experiment.protocol} protocol)\n")
     print(_paper(experiment))
+    if experiment.aim is not None:
+        print(f"aim: {experiment.aim.metric} {figure(experiment.aim.value)}")
     for note in experiment.notes:
         print(f"note: {note}")
     print(f"\nparameters: {counts.model} as built, {counts.paper} by the paper's convention")

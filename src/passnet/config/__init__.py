@@ -2,7 +2,7 @@
 
 from passnet.config.chrono import Chrono
 from passnet.config.errors import ConfigurationError
-from passnet.config.experiment import Experiment, PaperResult
+from passnet.config.experiment import Aim, Experiment, PaperResult
 from passnet.config.identity import identity
 from passnet.config.matrix import (
     BlockDiagonal,
@@ -52,6 +52,7 @@ __all__ = [
     "Adam",
     "AdamW",
     "AdditionTask",
+    "Aim",
     "Averaging",
     "BlockDiagonal",
     "BlockDiagonalPlusLowRank",

@@ -46,6 +46,17 @@ class PaperResult:
 
 
 @dataclass(frozen=True)
+class Aim:
+    """A score on the test data that a recipe of ours was made to reach."""
+
+    metric: str
+    value: float
+
+    def __post_init__(self) -> None:
+        check_types(self)
+
+
+@dataclass(frozen=True)
 class Experiment:
     """A complete experiment.
 
@@ -75,6 +86,7 @@ class Experiment:
     seed: int = 0
     protocol: Literal["paper", "ours"] = "ours"
     paper: PaperResult | None = None
+    aim: Aim | None = None
     notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
@@ -106,6 +118,12 @@ class Experiment:
                 f"selection.metric: got {self.selection.metric!r}, but the {self.task.kind} task "
                 f"has {', '.join(self.task.metrics)}; "
                 f"{suggestion(self.selection.metric, self.task.metrics)}"
+            )
+        if self.aim is not None and self.aim.metric not in self.task.metrics:
+            raise ConfigurationError(
+                f"aim.metric: got {self.aim.metric!r}, but the {self.task.kind} task has "
+                f"{', '.join(self.task.metrics)}; "
+                f"{suggestion(self.aim.metric, self.task.metrics)}"
             )
         if (self.model.cell == "highway") != isinstance(self.task, FlatMnistTask):
             raise ConfigurationError(

@@ -8,7 +8,7 @@ import json
 from passnet.config.experiment import Experiment
 from passnet.config.plain import to_json
 
-DESCRIPTION = ("name", "protocol", "paper", "notes")
+DESCRIPTION = ("name", "protocol", "paper", "aim", "notes")
 """The fields that say what an experiment is about and change nothing in its run."""
 
 

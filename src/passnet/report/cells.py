@@ -9,7 +9,7 @@ from passnet.config import Experiment, experiment_parameter_counts
 from passnet.report import numbers
 from passnet.report.describe import mean_seconds, places_text, seeds_text, standing, updates_text
 from passnet.report.groups import Group, Summary, first_below
-from passnet.report.paper import Table, compare, paper_score
+from passnet.report.paper import BEYOND, Table, aim_score, compare, paper_score, reached
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,7 @@ def columns_of(table: Table) -> list[Column]:
         *([Column("valid.", _validation, "passnet")] if validation else []),
         *([Column(*_ALSO[table.anchor], "passnet")] if table.anchor in _ALSO else []),
         Column("beside the paper", _verdict, "passnet"),
+        *([Column("aim", _aim, "passnet")] if table is BEYOND else []),
         Column("seeds", _seeds, "passnet"),
         Column("chance", _chance),
         Column("state", _size, "shape"),
@@ -154,6 +155,16 @@ def _verdict(case: Case) -> Cell:
         return Cell(numbers.ABSENT)
     remark = f"; {case.group.remark}" if case.group and case.group.remark else ""
     return Cell(found.word, "good" if found.good else "bad", below=found.text + remark)
+
+
+def _aim(case: Case) -> Cell:
+    aim = case.experiment.aim
+    if aim is None:
+        return Cell(numbers.ABSENT)
+    found = reached(aim, case.group)
+    kind = "" if found is None else "good" if found.good else "bad"
+    below = "" if found is None else found.word
+    return Cell(aim_score(aim), kind, hint=aim.metric.replace("_", " "), below=below)
 
 
 def _chance(case: Case) -> Cell:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from passnet.config import experiment_parameter_counts
+from passnet.config import Experiment, experiment_parameter_counts
 from passnet.experiments import get
 from passnet.report import numbers
 from passnet.report.describe import seeds_text, standing, updates_text
 from passnet.report.groups import Group
-from passnet.report.paper import compare, paper_score
+from passnet.report.paper import aim_score, compare, paper_score, reached
 
 HEADER = (
     "preset", "parameters", "metric", "paper", "passnet", "seeds", "updates", "beside the paper",
@@ -46,6 +46,7 @@ def write_line(name: str, group: Group | None) -> Line:
     found = None if done is None else done.summary()
     verdict = compare(done)
     words = [] if verdict is None else [f"{verdict.word}, {verdict.text}"]
+    words += _aim(experiment, done)
     words += [done.remark] if done is not None and done.remark else []
     return Line(
         preset=name,
@@ -58,3 +59,12 @@ def write_line(name: str, group: Group | None) -> Line:
         verdict="; ".join(words),
         scored=found is not None,
     )
+
+
+def _aim(experiment: Experiment, group: Group | None) -> list[str]:
+    aim = experiment.aim
+    found = None if aim is None else reached(aim, group)
+    if aim is None or found is None:
+        return []
+    other = group is not None and aim.metric != group.metric
+    return [f"aim {aim_score(aim)} {found.word}" + (f", {found.text}" if other else "")]

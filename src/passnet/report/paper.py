@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from passnet.config import Experiment, Model
+from passnet.config import Aim, Experiment, Model
 from passnet.experiments import names
 from passnet.report import numbers
 from passnet.report.describe import standing
@@ -151,6 +151,26 @@ def compare(group: Group | None) -> Verdict | None:
 def _counted(good: int, count: int) -> Verdict:
     word = "reached" if good == count else "partly reached" if good else "not reached"
     return Verdict(word, f"by {good} of {count} seed{'s' if count > 1 else ''}")
+
+
+def aim_score(aim: Aim) -> str:
+    """What a recipe of ours was made to reach."""
+    bound = "≥" if better(aim.metric) == "max" else "≤"
+    if aim.metric.startswith("bits"):
+        return f"{bound} {aim.value:.2f} bits"
+    if aim.metric.startswith("accuracy"):
+        return f"{bound} {numbers.score(aim.metric, aim.value, digits=1)}"
+    return f"{bound} {numbers.significant(aim.value, 1)}"
+
+
+def reached(aim: Aim, group: Group | None) -> Verdict | None:
+    """Whether finished runs reach the aim, with their score; None where there is none."""
+    found = None if group is None else group.summary(aim.metric)
+    if found is None:
+        return None
+    sign = 1 if better(aim.metric) == "max" else -1
+    word = "reached" if sign * (found.mean - aim.value) >= 0 else "not reached"
+    return Verdict(word, numbers.score(aim.metric, found.mean))
 
 
 def paper_score(experiment: Experiment) -> str:
