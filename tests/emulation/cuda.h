@@ -57,12 +57,12 @@ inline float shuffle_xor(unsigned lanes, float v, int mask, int line) {
   memory_changed();
   return found;
 }
-inline bool any(unsigned lanes, bool said, int line) {
+inline unsigned ballot(unsigned lanes, bool said, int line) {
   if (lanes != 0xffffffffu) fail("line %d asks the lanes %x only", line, lanes);
   memory_changed();
   const Slot* all = trade({{said}}, line);
-  bool found = false;
-  for (int i = 0; i < 32; i++) found = found || all[i].words[0];
+  unsigned found = 0;
+  for (int i = 0; i < 32; i++) found |= (unsigned)(all[i].words[0] != 0) << i;
   memory_changed();
   return found;
 }
@@ -88,7 +88,9 @@ inline double tf32(unsigned bits) { return __uint_as_float(bits & 0xffffe000u); 
 #define __shfl_xor_sync(lanes, v, mask) emulation::shuffle_xor(lanes, v, mask, __LINE__)
 
 #define __reduce_max_sync(lanes, v) emulation::reduce_max(lanes, v, __LINE__)
-#define __any_sync(lanes, said) emulation::any(lanes, said, __LINE__)
+#define __any_sync(lanes, said) (emulation::ballot(lanes, said, __LINE__) != 0)
+#define __ballot_sync(lanes, said) emulation::ballot(lanes, said, __LINE__)
+inline int __ffs(unsigned v) { return v ? __builtin_ctz(v) + 1 : 0; }
 inline unsigned atomicMax(unsigned* p, unsigned v) {
   const unsigned before = *p;
   if (v > before) *p = v;

@@ -18,7 +18,7 @@ from emulator import BACKWARDS
 from gpu.input_cases import KINDS, compared, made
 from gpu.scan_cases import Case, cast, kernel, loop, make, rms, scan_of, strided, worst
 
-from passnet.ops.cuda import Call, inputs, large, large_plan, small, weights
+from passnet.ops.cuda import Call, inputs, large, large_plan, passes, small, weights
 from passnet.ops.cuda.call import describe
 from passnet.ops.cuda.small_plan import candidates
 from passnet.ops.inputs import Inputs
@@ -417,3 +417,36 @@ def test_small_features_beside_large_ones(emulator, monkeypatch):
     for column in range(20):
         one = (..., slice(column, column + 1))
         assert_accurate(got[one], reference=reference[one], truth=truth[one], name=str(column))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
+def test_stages_of_held_rows_are_passed_over(emulator, monkeypatch, cell, wide):
+    """What no step of a sequence wrote may be anything: here, where all eight have ended."""
+    if wide:
+        use_tensor_cores(monkeypatch)
+    case = Case(cell, 20, 6, 80, 8, hold=1)
+    data = cast(make(case, device="cpu"), case.dtype)
+    data["hold"] = torch.zeros(80, 8, 1)
+    data["hold"][3:70] = 1.0  # with 32 stages that add nothing, and some that do behind them
+    data["hold"][75:, 1:] = 1.0
+    if cell == "lstm":
+        data["hold_cell"] = data["hold"]
+    engine, call = scan_of(case, data, **where(emulator(processors=1), small))
+    count = 2 if cell == "lstm" else 1
+    kept = engine.forward(call)
+    outputs, (gates, summaries) = kept[:count], kept[count:]
+    found, chip = describe(call, cell), emulator(processors=1)
+    grads = [data["grad"], data["grad_cell"]][:count]
+    drive, _, back = passes.backward(
+        chip, small, found, call, grads=grads, outputs=outputs, saved=[gates, summaries]
+    )
+
+    def gradients() -> list[torch.Tensor]:
+        given = {"states": outputs[0], "saved": [gates, summaries], "grad_summaries": back}
+        return weights.recurrent_gradients(chip, found, call, drive, **given)
+
+    expected = gradients()
+    summaries[3:70], back[3:70], drive[:, 3:70] = (float("nan"),) * 3
+    for got, wanted in zip(gradients(), expected, strict=True):
+        assert torch.equal(got, wanted) and got.abs().sum() > 0

@@ -135,20 +135,7 @@ def gradients(inputs: Inputs, grad_drive: Tensor, chip: Chip) -> tuple[Tensor, T
     first.launch(
         (cut.each, gates, chunks),
         cut.threads,
-        [
-            aligned(grad_drive),
-            None,
-            None,
-            None,
-            None,
-            None,
-            None,
-            *sources,
-            parts,
-            rows,
-            batch,
-            each,
-        ],
+        [aligned(grad_drive), *[None] * 8, *sources, parts, rows, batch, each],
     )
     second.launch((ceil(total / 256), 1, 1), 256, [parts, weight, None, None, sums, chunks])
     return weight, sums

@@ -77,6 +77,36 @@ __device__ __forceinline__ void copy(float* to, const T* from, bool inside) {
   else piece<T, 1>(to).of[0] = inside ? *from : T{};
 }
 
+// A row whose state is held whole has no gradient, and a stage of such rows adds nothing.
+constexpr bool PASSES = RECURRENT && HOLD == 1 && (CELL != 2 || HOLD_CELL == 1);
+struct Stages {
+  const io_t *hold, *hold_cell;
+  int first, last, count;  // the rows of a chunk, and in how many stages they come
+  int base;                // where the 32 stages begin about which `bits` tells
+  unsigned bits;
+
+  __device__ __forceinline__ bool moves(int row) const {
+    return to_float(hold[row]) != 1.0f || (CELL == 2 && to_float(hold_cell[row]) != 1.0f);
+  }
+  // The first stage from this one on that adds something, or `count`. All threads ask together.
+  __device__ __forceinline__ int next(int stage) {
+    if (!PASSES) return stage;
+    for (; stage < count; stage = base + 32) {
+      if (stage >= base + 32) {
+        base = stage;
+        const int row = first + (stage + threadIdx.x % 32) * RT;
+        bool any = false;
+#pragma unroll
+        for (int r = 0; r < RT; r++) any = any || (row + r < last && moves(row + r));
+        bits = __ballot_sync(0xffffffffu, any);
+      }
+      const unsigned rest = bits >> (stage - base);
+      if (rest) return stage + __ffs(rest) - 1;
+    }
+    return count;
+  }
+};
+
 constexpr bool SHORT = sizeof(io_t) == 2;
 constexpr bool WIDENED = SYMBOLS == 1 || (SYMBOLS == 0 && SHORT);  // columns, once they are staged
 constexpr int NEVER = 1 << 30;  // a row beyond all ends
@@ -217,7 +247,8 @@ struct Results {
 extern "C" __global__ void __launch_bounds__(NT, MMA ? 512 / NT : 0)
 weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
              const io_t* __restrict__ h0, const io_t* __restrict__ reset,
-             const io_t* __restrict__ masks, const float* __restrict__ z,
+             const io_t* __restrict__ masks, const io_t* __restrict__ hold,
+             const io_t* __restrict__ hold_cell, const float* __restrict__ z,
              const float* __restrict__ dz, const io_t* __restrict__ inputs,
              const long long* __restrict__ symbols, const io_t* __restrict__ scale,
              float* __restrict__ parts, int count, int B, int chunk) {
@@ -246,17 +277,18 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
       RECURRENT ? (const void*)(summary + k) : SYMBOLS ? (const void*)symbols : inputs + k);
   float diagonal[VEC] = {}, sum[VEC] = {};
 
-  const int stages = (last - first + RT - 1) / RT;
-  // The thread's first row of the stage to be copied next, unless it is outside of the matrix.
-  int row = unit < N ? first + row_in : NEVER;
-  int krow = column < KT && k < WIDTH ? first + krow_in : NEVER;
-  long long at = (long long)(first + row_in) * N + unit;
-  columns += (long long)(first + krow_in) * COLUMN_STEP;
+  Stages stages = {hold, hold_cell, first, last, (last - first + RT - 1) / RT, -32, 0};
+  int upcoming = stages.next(0), fetched = 0;  // the stage to be copied next, and how many were
+  // The thread's first row of that stage, unless it is outside of the matrix.
+  int row = unit < N ? first + upcoming * RT + row_in : NEVER;
+  int krow = column < KT && k < WIDTH ? first + upcoming * RT + krow_in : NEVER;
+  long long at = (long long)(first + upcoming * RT + row_in) * N + unit;
+  columns += (long long)(first + upcoming * RT + krow_in) * COLUMN_STEP;
 
   // Begins to copy a stage, in a group that is empty behind the last one. Rows beyond the end are zero.
-  auto fetch = [&](int index, auto plain) {
-    if (index < stages) {
-      Stage& stage = ring[index % STAGES];
+  auto fetch = [&](auto plain) {
+    if (upcoming < stages.count) {
+      Stage& stage = ring[fetched % STAGES];
 #pragma unroll
       for (int i = 0; i < PER; i++) {
         const int r = i * ROW_STEP;
@@ -279,7 +311,10 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
         if ((RT % KROW_STEP && krow_in + r >= RT) || column >= KT) break;
         copy<KVEC>(&stage.z[krow_in + r][column], columns + r * COLUMN_STEP, krow + r < last);
       }
-      row += RT, krow += RT, at += RT * N, columns += RT * COLUMN_STEP;
+      const int following = stages.next(upcoming + 1), rows = (following - upcoming) * RT;
+      row += rows, krow += rows, at += (long long)rows * N, columns += (long long)rows * COLUMN_STEP;
+      upcoming = following;
+      fetched++;
     }
     end_group();
   };
@@ -333,14 +368,14 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
 
   Results results;
   auto run = [&](auto plain) {
-#pragma unroll
-    for (int index = 0; index < STAGES - 1; index++) fetch(index, plain);
-    for (int index = 0; index < stages; index++) {
+#pragma unroll 1
+    for (int index = 0; index < STAGES - 1; index++) fetch(plain);
+    for (int index = 0; index < fetched; index++) {
       wait_for_groups<STAGES - 2>();
       finish(index, plain);
       __syncthreads();
       // All have multiplied the stage before, so its place is free.
-      fetch(index + STAGES - 1, plain);
+      fetch(plain);
       results.multiply(ring[index % STAGES].a[0], ring[index % STAGES].z);
     }
   };
@@ -357,8 +392,8 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   });
   if (sums) {
     // Threads with the same units meet in shared memory, in stages that nobody reads any more.
-    auto& diagonals = ring[stages % STAGES].a[0];
-    auto& others = ring[(stages + 1) % STAGES].a[0];
+    auto& diagonals = ring[fetched % STAGES].a[0];
+    auto& others = ring[(fetched + 1) % STAGES].a[0];
     if (row_in < OWNERS) {
 #pragma unroll
       for (int e = 0; e < VEC; e++) {

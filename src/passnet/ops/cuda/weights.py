@@ -12,7 +12,7 @@ from torch import Tensor
 from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.chip import Chip, Launches
 from passnet.ops.cuda.compile import macros, read_source
-from passnet.ops.cuda.tensors import aligned
+from passnet.ops.cuda.tensors import aligned, dense
 from passnet.ops.scan import ScanCall
 
 UNITS = 128
@@ -139,8 +139,9 @@ def recurrent_gradients(
     first.launch(
         (cut.each, jobs, chunks),
         cut.threads,
-        [grad_drive, states, aligned(call.initial), gates, masks, summaries, grad_summaries,
-         None, None, None, parts, rows, batch, each],
+        [grad_drive, states, aligned(call.initial), gates, masks, dense(call.hold),
+         dense(call.hold_cell), summaries, grad_summaries, None, None, None, parts, rows, batch,
+         each],
     )  # fmt: skip
     diagonal = own[0] if found.diagonal else None
     inner = own[-1] if found.inner_bias else None
