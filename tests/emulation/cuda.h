@@ -49,10 +49,10 @@ inline void synchronize(int line) {
   wait_for_block(line);
   memory_changed();
 }
-inline float shuffle_xor(unsigned lanes, float v, int mask, int line) {
+inline float shuffle(unsigned lanes, float v, unsigned from, int line) {
   if (lanes != 0xffffffffu) fail("line %d shuffles among the lanes %x only", line, lanes);
+  if (from >= 32) fail("line %d asks lane %u", line, from);
   memory_changed();
-  const unsigned from = threadIdx.x % 32 ^ mask;
   const float found = __uint_as_float(trade({{__float_as_uint(v)}}, line)[from].words[0]);
   memory_changed();
   return found;
@@ -85,8 +85,8 @@ inline float toward_zero(double sum) {
 inline double tf32(unsigned bits) { return __uint_as_float(bits & 0xffffe000u); }
 }  // namespace emulation
 #define __syncthreads() emulation::synchronize(__LINE__)
-#define __shfl_xor_sync(lanes, v, mask) emulation::shuffle_xor(lanes, v, mask, __LINE__)
-
+#define __shfl_sync(lanes, v, from) emulation::shuffle(lanes, v, from, __LINE__)
+#define __shfl_xor_sync(lanes, v, mask) emulation::shuffle(lanes, v, threadIdx.x % 32 ^ (mask), __LINE__)
 #define __reduce_max_sync(lanes, v) emulation::reduce_max(lanes, v, __LINE__)
 #define __any_sync(lanes, said) (emulation::ballot(lanes, said, __LINE__) != 0)
 #define __ballot_sync(lanes, said) emulation::ballot(lanes, said, __LINE__)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 
 import pytest
@@ -417,6 +418,47 @@ def test_small_features_beside_large_ones(emulator, monkeypatch):
     for column in range(20):
         one = (..., slice(column, column + 1))
         assert_accurate(got[one], reference=reference[one], truth=truth[one], name=str(column))
+
+
+# Who moves in a step: everybody, the first half of a group or less, nobody, one of the second half.
+MOVING = ["all", "all", "half", "few", "none", "few", "last", "half", "none", "all", "half"]
+
+
+def some_hold(data: dict, batch: int, tile: int) -> None:
+    """Sequences are held in some steps, and not only from an end on."""
+    hold = torch.ones(len(MOVING), batch, 1)
+    for step, who in enumerate(MOVING):
+        for first in range(0, batch, tile):
+            moving = {
+                "all": range(tile),
+                "half": range(tile // 2),
+                "few": (0, 2),
+                "last": (0, tile - 1),
+            }
+            for one in moving.get(who, ()):
+                hold[step, min(first + one, batch - 1)] = 0.0
+    hold[3, 1] = 0.5
+    data["hold"] = hold.double()
+    if data["hold_cell"] is not None:
+        data["hold_cell"] = hold.double()
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("tile, batch", [(8, 11), (16, 16), (16, 21), (32, 40)])
+@pytest.mark.parametrize("variant", [{}, {"tied": True, "masks": 1}, {"masks": 2}], ids=str)
+def test_large_without_those_who_are_held(emulator, monkeypatch, cell, tile, batch, variant):
+    monkeypatch.setattr(large, "plan", partial(large_plan.plan, tile=tile))
+    case = Case(cell, 37, 6, len(MOVING), batch, hold=1, **variant)
+    data = make(case, device="cpu")
+    some_hold(data, batch, tile)
+    single, chip = cast(data, torch.float32), emulator(processors=12)
+    truth, plain = loop(case, data), loop(case, single)
+    ours = kernel(case, single, **where(chip, large))
+    for name in truth:
+        assert_accurate(ours[name], reference=plain[name], truth=truth[name], name=name)
+    for chip.order in (BACKWARDS, SHUFFLED):
+        for name, value in kernel(case, single, **where(chip, large)).items():
+            assert torch.equal(value, ours[name]), f"{name} depends on the order of threads"
 
 
 @pytest.mark.parametrize("cell", CELLS)

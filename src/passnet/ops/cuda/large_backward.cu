@@ -44,12 +44,14 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     for (int e = 0; e < EPT; e++) {
       const long long o = t * step + at[e];
       next[0][e] = read(grad_states + o, valid[e]);
+      // With zeros for all else, a sequence that takes no part hands its gradient on as it is.
+      const bool moves = valid[e] && party.will_have(e, seq[e]);
       // The state before; an LSTM's states enter only its weight gradients.
       const io_t* before = CELL == 2 ? cells : states;
       const io_t* start = CELL == 2 ? c0 : h0;
-      next[1][e] = read(t > 0 ? before + o - step : start + at[e], valid[e]);
+      next[1][e] = read(t > 0 ? before + o - step : start + at[e], moves);
 #pragma unroll
-      for (int k = 0; k < SAVED; k++) next[2 + k][e] = read(saved + k * plane + o, valid[e]);
+      for (int k = 0; k < SAVED; k++) next[2 + k][e] = read(saved + k * plane + o, moves);
 #if CELL == 2
       next[2 + SAVED][e] = grad_cells ? read(grad_cells + o, valid[e]) : 0.0f;
 #endif
@@ -61,6 +63,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     do {
 #pragma unroll
       for (int e = 0; e < EPT; e++) {
+        if (!party.has(e, seq[e])) continue;
         float most = 0.0f;
 #pragma unroll
         for (int p = 0; p < G; p++)
@@ -87,14 +90,18 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       sum = fmaf(mask[g][e], Expand1::read(work, g, seq[e], unit[e]), sum);
     return sum;
   };
+  party.ask(T - 1);
+  party.learn();
   fetch(T - 1);
 
   for (int t = T - 1; t >= 0; t--) {
+    party.step();
+    if (t > 0) party.ask(t - 1);
     float direct[EPT], v[G][EPT];  // gradients of what the matrices gave
 #if CELL == 2
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
-      const float keep = HELD(HOLD, hold, e), keep_cell = HELD(HOLD_CELL, hold_cell, e);
+      const float keep = HELD(e), keep_cell = CELL_HELD(e);
       const float i = next[2][e], k = next[3][e], g = next[4][e], o = next[5][e];
       const float total = dh[e] + next[0][e], total_cell = dcell[e] + next[6][e];
       const float fresh = HOLD ? total * (1.0f - keep) : total;
@@ -127,7 +134,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     float dc[EPT];
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
-      const float keep = HELD(HOLD, hold, e);
+      const float keep = HELD(e);
       const float u = next[3][e], c = next[4][e], before = next[1][e];
       const float total = dh[e] + next[0][e];
       const float fresh = HOLD ? total * (1.0f - keep) : total;
@@ -157,11 +164,11 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     }
 #if CELL == 1
     publish(exchange2.x_range, 2, 1, v);
-    exchange2.run(xs + 2 * PLANE, work, spare, T - 1 - t, SUMMARY(FZ1));
+    exchange2.run(xs + 2 * PLANE, work, spare, T - 1 - t, party, SUMMARY(FZ1));
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const float r = next[2][e];
-      float ds = Expand2::read(work, 0, seq[e], unit[e]);
+      float ds = party.has(e, seq[e]) ? Expand2::read(work, 0, seq[e], unit[e]) : 0.0f;
       if (MASKS) ds *= mask[2][e];
       ds = fmaf(diag[2][e], dc[e], ds);
       const float dr = ds * next[1][e] * r * (1.0f - r);
@@ -173,10 +180,12 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
 #endif
 #endif
     publish(exchange1.x_range, 0, NP1, v);
+    party.learn();
     if (t > 0) fetch(t - 1);
-    exchange1.run(xs, work, spare, T - 1 - t, SUMMARY(0));
+    exchange1.run(xs, work, spare, T - 1 - t, party, SUMMARY(0));
 #pragma unroll
-    for (int e = 0; e < EPT; e++) dh[e] = valid[e] ? direct[e] + back1(e) : 0.0f;
+    for (int e = 0; e < EPT; e++)
+      dh[e] = !valid[e] ? 0.0f : party.has(e, seq[e]) ? direct[e] + back1(e) : direct[e];
   }
 #pragma unroll
   for (int e = 0; e < EPT; e++)

@@ -28,6 +28,48 @@ typedef Expand<1, DP, true, KSE2, NCH2> Expand2;
 constexpr int RANGES = CELL == 1 ? 4 : 2;  // two operands of an exchange
 constexpr int PLANES = BACKWARD ? G : SEPARATE ? NP1 : 1;
 
+// Who takes part in a step and in the next one: the first of a group's sequences, so many. All blocks of
+// a group find the same.
+struct Party {
+  const io_t *hold, *hold_cell;
+  const Seats& seats;
+  // How much this lane's sequence is held in this step and in the next: ones, if it takes no part.
+  float hold_now, cell_now, hold_next, cell_next;
+  int now, next;
+  Turns turns;
+
+  // Whether element e of this thread is of a sequence b that takes part. For most e all warps have
+  // sequences of the same half, which is known beforehand.
+  static __device__ __forceinline__ bool among(int many, int e, int b) {
+    if (!SOME_PASS) return true;
+    if ((WARPS * e + WARPS - 1) / ROWS32 < HALF) return many > 0;
+    if (WARPS * e / ROWS32 >= HALF) return many == BB;
+    return b < many;
+  }
+  __device__ __forceinline__ bool has(int e, int b) const { return among(now, e, b); }
+  __device__ __forceinline__ bool will_have(int e, int b) const { return among(next, e, b); }
+  // Begins to read about the step after this one; `learn` then need not wait.
+  __device__ __forceinline__ void ask(int t) {
+    if (!SOME_PASS) return;
+    const int lane = thread_again() % 32;
+    const bool real = lane < BB && seats.of(lane) < seats.B;
+    const long long at = (long long)t * seats.B + seats.of(lane);
+    hold_next = real ? to_float(hold[at]) : 1.0f;
+    if (CELL == 2) cell_next = real ? to_float(hold_cell[at]) : 1.0f;
+  }
+  __device__ __forceinline__ void learn() {
+    if (!SOME_PASS) return;
+    const unsigned moving = __ballot_sync(0xffffffffu, hold_next != 1.0f || (CELL == 2 && cell_next != 1.0f));
+    next = moving == 0 ? 0 : HALF < BB && moving >> (HALF % 32) == 0 ? HALF : BB;
+  }
+  // The next step begins. Packets of those who take part are told from those of their last time.
+  __device__ __forceinline__ void step() {
+    if (SOME_PASS) now = next, hold_now = hold_next, cell_now = cell_next;
+    if (now > 0) turns.first ^= 1u;
+    if (HALF < BB && now == BB) turns.second ^= 1u;
+  }
+};
+
 // Exchange of one projection: the shares of every block, then their sum. One buffer is enough: a
 // block sends its next share only after reading every sum, each made of all the present shares.
 // Dense: a block reads the shares of its own rows only, so two buffers take turns: it is two steps
@@ -51,18 +93,24 @@ struct Exchange {
     x_range = {ranges, 0, 0, 0};
     z_range = {ranges + Range::WORDS, 0, 0, 0};
   }
+  template <int MANY>
+  __device__ __forceinline__ void among(const unsigned* x, float* work, float* spare,
+                                        const Turns& turns, const Summary& summary) {
+    project.template run<MANY>(wp, x, x_range, base + (long long)block * P::M * BB, turns);
+    P::template reduce<MANY>(base, base + SHARES, spare, block, turns, summary);
+    expand.template run<MANY>(we, base + SHARES, work, z_range, turns);
+  }
   __device__ __forceinline__ void run(const unsigned* x, float* work, float* spare, int count,
-                                      const Summary& summary) {
+                                      const Party& party, const Summary& summary) {
     if constexpr (DENSE) {
       const unsigned turn = ~((unsigned)count >> 1) & 1u;
       float* shares = base + (count & 1) * SHARES;
-      project.run(wp, x, x_range, shares + (long long)block * P::M * BB, turn);
+      project.template run<BB>(wp, x, x_range, shares + (long long)block * P::M * BB, {turn, turn});
       X::run(shares, work, spare, block, turn);
     } else {
-      const unsigned turn = ~(unsigned)count & 1u;
-      project.run(wp, x, x_range, base + (long long)block * P::M * BB, turn);
-      P::reduce(base, base + SHARES, spare, block, turn, summary);
-      expand.run(we, base + SHARES, work, z_range, turn);
+      if (!SOME_PASS || party.now == BB) among<BB>(x, work, spare, party.turns, summary);
+      else if (HALF < BB && party.now == HALF) among<HALF>(x, work, spare, party.turns, summary);
+      else P::pass(block, summary);
     }
   }
 };
@@ -119,6 +167,8 @@ __device__ __forceinline__ float read(const io_t* p, bool valid) {
   float* mine = exchange + group * (Exchange1::FLOATS + (CELL == 1 ? Exchange2::FLOATS : 0));     \
   Exchange1 exchange1;                                                                            \
   exchange1.open(mine, wp1, we1, block, ranges);                                                  \
+  const Seats seats(group, gridDim.x / NBG, b0, B);                                               \
+  Party party = {hold, hold_cell, seats, 1.0f, 1.0f, 1.0f, 1.0f, BB, BB, {0, 0}};                 \
   const Factors f = {left, right, diagonal, masks, B, unit0};                                     \
   for (int i = threadIdx.x; i < RANGES * Range::WORDS + PLANES * PLANE; i += NT) ranges[i] = 0;   \
   const long long step = (long long)B * N, plane = step * T;                                      \
@@ -131,8 +181,9 @@ __device__ __forceinline__ float read(const io_t* p, bool valid) {
     unit[e] = tile % ROWS32 * 32 + threadIdx.x % 32;                                              \
     seq[e] = tile / ROWS32;                                                                       \
     inside[e] = seq[e] < BB && unit[e] < UNITS;                                                   \
-    if (!inside[e]) unit[e] = seq[e] = 0;                                                         \
-    const int b = b0 + group * BB + seq[e];                                                       \
+    if (!inside[e]) unit[e] = 0;                                                                  \
+    if (seq[e] >= BB) seq[e] = 0;  /* a warp has one sequence, outside of the block too */         \
+    const int b = seats.of(seq[e]);                                                               \
     valid[e] = inside[e] && unit0 + unit[e] < N && b < B;                                         \
     at[e] = (unsigned)b * N + unit0 + unit[e];                                                    \
     _Pragma("unroll") for (int g = 0; g < G; g++) {                                               \
@@ -142,13 +193,15 @@ __device__ __forceinline__ float read(const io_t* p, bool valid) {
     }                                                                                             \
   }
 
-// Where step t keeps its summaries from `slot` on, for this group's sequences.
-#define SUMMARY(slot)                                                                         \
-  (Summary{summaries + (((long long)t * B + b0 + group * BB) * SLOTS + (slot)) * D, SLOTS * D,  \
-           B - b0 - group * BB})
+// Where step t keeps its summaries from `slot` on.
+#define SUMMARY(slot) \
+  (Summary{summaries + ((long long)t * B * SLOTS + (slot)) * D, SLOTS * D, seats})
 
-// The hold of element e at step t.
-#define HELD(kind, tensor, e)                                                                 \
-  ((kind) == 0 ? 0.0f                                                                         \
-               : (kind) == 1 ? read(tensor + (long long)t * B + b0 + group * BB + seq[e], valid[e])      \
-                             : read(tensor + t * step + at[e], valid[e]))
+// The hold of element e at step t, and that of its cell. A warp has one sequence, so a lane knows it.
+#define HELD_IN(kind, tensor, known, e)                                                           \
+  ((kind) == 0 ? 0.0f                                                                             \
+               : SOME_PASS ? __shfl_sync(0xffffffffu, known, seq[e])                              \
+                           : (kind) == 1 ? read(tensor + (long long)t * B + seats.of(seq[e]), valid[e]) \
+                                         : read(tensor + t * step + at[e], valid[e]))
+#define HELD(e) HELD_IN(HOLD, hold, party.hold_now, e)
+#define CELL_HELD(e) HELD_IN(HOLD_CELL, hold_cell, party.cell_now, e)

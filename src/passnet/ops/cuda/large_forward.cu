@@ -47,19 +47,33 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
   __syncthreads();
 #pragma unroll
   for (int e = 0; e < EPT; e++) scale[e] = power(exchange1.x_range.scale(seq[e]));
-  auto publish = [&]() {  // the state, as each matrix sees it
+  auto publish = [&](bool first) {  // the state, as each matrix sees it
 #pragma unroll
     for (int e = 0; e < EPT; e++)
-      if (inside[e]) {
+      if (inside[e] && (first || party.has(e, seq[e]))) {
 #pragma unroll
         for (int p = 0; p < PLANES; p++)
           store_halves(xs + p * PLANE, unit[e], seq[e], (MASKS ? h[e] * mask[p][e] : h[e]) * scale[e]);
       }
     __syncthreads();
   };
-  publish();
+  publish(true);
+  // The state of a sequence that takes no part stays; so that nothing is left unwritten, its reset
+  // gate is zero.
+  auto stay = [&](int e, long long now) {
+    if (!valid[e]) return;
+    states[now + at[e]] = from_float(h[e]);
+#if CELL == 2
+    cells[now + at[e]] = from_float(cell[e]);
+#else
+    saved[now + at[e]] = from_float(0.0f);
+#endif
+  };
 
+  party.ask(0);
+  party.learn();
   for (int t = 0; t < T; t++) {
+    party.step();
     float in[G][EPT], keep[EPT];
 #if CELL == 2
     float keep_cell[EPT];
@@ -67,18 +81,24 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
 #pragma unroll
-      for (int g = 0; g < G; g++) in[g][e] = read(drive + g * plane + t * step + at[e], valid[e]);
-      keep[e] = HELD(HOLD, hold, e);
+      for (int g = 0; g < G; g++)
+        in[g][e] = read(drive + g * plane + t * step + at[e], valid[e] && party.has(e, seq[e]));
+      if (!SOME_PASS) keep[e] = HELD(e);
 #if CELL == 2
-      keep_cell[e] = HELD(HOLD_CELL, hold_cell, e);
+      if (!SOME_PASS) keep_cell[e] = CELL_HELD(e);
 #endif
     }
-    exchange1.run(xs, work, spare, t, SUMMARY(0));
+    exchange1.run(xs, work, spare, t, party, SUMMARY(0));
+    if (t + 1 < T) party.ask(t + 1);
     const long long now = t * step;
 #if CELL == 0
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const int b = seq[e], i = unit[e];
+      if (!party.has(e, b)) {
+        stay(e, now);
+        continue;
+      }
       const float r = sigmoid(in[0][e] + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, i)));
       const float u = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, i)));
       float q = fmaf(diag[2][e], h[e], Expand1::read(work, 2, b, i));
@@ -87,6 +107,7 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
 #endif
       const float c = tanh_exact(fmaf(r, q, in[2][e]));
       float fresh = fmaf(u, h[e] - c, c);
+      if (SOME_PASS) keep[e] = HELD(e);
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
       h[e] = valid[e] ? fresh : 0.0f;
       if (valid[e]) {
@@ -103,6 +124,7 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const int b = seq[e], i = unit[e];
+      if (!party.has(e, b)) continue;
       const float r = sigmoid(in[0][e] + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, i)));
       u[e] = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, i)));
       const float rh = r * h[e];
@@ -114,11 +136,16 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
       }
     }
     __syncthreads();
-    exchange2.run(xs, work, spare, t, SUMMARY(FZ1));
+    exchange2.run(xs, work, spare, t, party, SUMMARY(FZ1));
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
+      if (!party.has(e, seq[e])) {
+        stay(e, now);
+        continue;
+      }
       const float c = tanh_exact(in[2][e] + Expand2::read(work, 0, seq[e], unit[e]));
       float fresh = fmaf(u[e], h[e] - c, c);
+      if (SOME_PASS) keep[e] = HELD(e);
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
       h[e] = valid[e] ? fresh : 0.0f;
       if (valid[e]) {
@@ -130,13 +157,19 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const int b = seq[e], j = unit[e];
+      if (!party.has(e, b)) {
+        stay(e, now);
+        continue;
+      }
       const float i = sigmoid(in[0][e] + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, j)));
       const float k = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, j)));
       const float g = tanh_exact(in[2][e] + fmaf(diag[2][e], h[e], Expand1::read(work, 2, b, j)));
       const float o = sigmoid(in[3][e] + fmaf(diag[3][e], h[e], Expand1::read(work, 3, b, j)));
       float c = fmaf(i, g, k * cell[e]);
       float fresh = o * tanh_exact(c);
+      if (SOME_PASS) keep_cell[e] = CELL_HELD(e);
       if (HOLD_CELL) c = keep_cell[e] * cell[e] + (1.0f - keep_cell[e]) * c;
+      if (SOME_PASS) keep[e] = HELD(e);
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
       cell[e] = valid[e] ? c : 0.0f;
       h[e] = valid[e] ? fresh : 0.0f;
@@ -151,6 +184,7 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
       }
     }
 #endif
-    publish();
+    publish(false);
+    party.learn();
   }
 }

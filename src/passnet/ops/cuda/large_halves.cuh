@@ -9,7 +9,6 @@
 
 constexpr bool LOW = IO_TYPE == 0;  // there are second halves
 constexpr int WARPS = NT / 32;
-constexpr int COLS = BB / 8;               // tiles of eight sequences
 constexpr int PW = LOW ? 4 : 2;            // words of four numbers of one sequence
 constexpr int XP = BB + (LOW ? 2 : 4);     // fours from one row of them to the next: no bank conflicts
 constexpr int STEP = 4 * XP * PW;          // words of sixteen numbers for all sequences
@@ -63,12 +62,13 @@ struct Range {
     basis = now;
     now = next();
   }
-  // Every lane has numbers of sequence b, which is its own modulo BB.
+  // Every lane has numbers of sequence b, which is its own modulo MANY.
+  template <int MANY>
   __device__ __forceinline__ void note_lanes(int b, float most) const {
 #pragma unroll
-    for (int mask = BB; mask < 32; mask *= 2)
+    for (int mask = MANY; mask < 32; mask *= 2)
       most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, mask));
-    if (threadIdx.x % 32 < BB) atomicMax(largest + now * BB + b, __float_as_uint(most));
+    if (threadIdx.x % 32 < MANY) atomicMax(largest + now * BB + b, __float_as_uint(most));
   }
   // All lanes have numbers of one sequence.
   __device__ __forceinline__ void note_warp(int b, float most) const {
@@ -121,7 +121,8 @@ struct Fragment {
     }
   }
 };
-// A tile of sixteen rows for all sequences.
+// A tile of sixteen rows for so many times eight sequences.
+template <int COLS>
 struct Sums {
   float of[COLS][4];
   __device__ __forceinline__ void clear() {
@@ -152,7 +153,8 @@ __device__ __forceinline__ const unsigned* lane_fours(const unsigned* x, int lan
   return x + (lane % 4 * XP + lane / 4) * PW;
 }
 // Adds `count` steps of depth, from this lane's places.
-__device__ __forceinline__ void multiply(Sums& sums, const unsigned* w, const unsigned* x, int count) {
+template <int COLS>
+__device__ __forceinline__ void multiply(Sums<COLS>& sums, const unsigned* w, const unsigned* x, int count) {
 #pragma unroll 2
   for (int k = 0; k < count; k++) {
     Fragment f;

@@ -13,8 +13,17 @@ constexpr int ROWS32 = (UNITS + 31) / 32;      // units as rows of lanes
 constexpr int EPT = (ROWS32 * BB + WARPS - 1) / WARPS;
 constexpr int FLIGHT = KRP1 > 2 ? 4 : 8;  // packets a thread awaits at once
 
+// A sequence whose state is held whole takes no part in a step. An exchange is among all sequences of a
+// group or, where nobody in its second half takes part, among the first.
+constexpr bool SOME_PASS = !DENSE && HOLD == 1 && (CELL != 2 || HOLD_CELL == 1);
+constexpr int HALF = SOME_PASS && BB >= 16 ? BB / 2 : BB;
+
 // A packet is four rows of one sequence, written and read as one 128-bit access; the last bit of the
 // fourth says which pass over the buffer wrote it, so a reader needs no flag, fence or barrier.
+struct Turns {
+  unsigned first, second;  // of either half: the second may have missed some
+  __device__ __forceinline__ unsigned of(int b) const { return b < HALF ? first : second; }
+};
 __device__ __forceinline__ void send(float* p, float a, float b, float c, float d, unsigned turn) {
   const unsigned last = (__float_as_uint(d) & ~1u) | turn;
   store_packet(p, __float_as_uint(a), __float_as_uint(b), __float_as_uint(c), last);
@@ -50,14 +59,26 @@ __device__ __forceinline__ float4 collect(const float* base, long long stride, i
   return sum;
 }
 
+// Which sequences of the batch are a group's. The halves of groups come from either end, so that the
+// longest and the shortest share a group where a batch is sorted by length.
+struct Seats {
+  int first, second, B;
+  __device__ __forceinline__ Seats(int group, int groups, int start, int many) : B(many) {
+    first = start + group * HALF;
+    second = start + (2 * groups - 1 - group) * HALF - HALF;
+  }
+  __device__ __forceinline__ int of(int b) const { return b + (b < HALF ? first : second); }
+};
+
 // The sums z of one step as the weight gradients read them: a row for each sequence.
 struct Summary {
   float* rows;
-  int width, count;
+  int width;
+  const Seats& seats;
   __device__ __forceinline__ void keep(int row, int b, const float4& v) const {
-    if (b >= count) return;
-    const int k = row % DP;
-    float* to = rows + (long long)b * width + row / DP * D + k;
+    const int sequence = seats.of(b), k = row % DP;
+    if (sequence >= seats.B) return;
+    float* to = rows + (long long)sequence * width + row / DP * D + k;
     if (D % 4 == 0) {
       *reinterpret_cast<float4*>(to) = v;
     } else {
@@ -91,8 +112,6 @@ struct Project {
   static constexpr int MT = (ROWS + 15) / 16, JOBS = NG * MT;
   static constexpr int KT = DEPTH / 16;
   static constexpr int M = NG * ROWS;
-  static constexpr int PACKETS = M / 4 * BB;
-  static constexpr int SLICE = (PACKETS + NBG - 1) / NBG;
   static constexpr int ROUNDS = (JOBS + WARPS - 1) / WARPS;
   typedef Kept<JOBS, KT, KEPT> Tiles;
   static constexpr int WEIGHTS = Tiles::offset(ROUNDS);
@@ -142,8 +161,9 @@ struct Project {
       return most;
     });
   }
+  template <int MANY>
   __device__ __forceinline__ void run(const unsigned* w, const unsigned* x, const Range& range,
-                                      float* part, unsigned turn) const {
+                                      float* part, const Turns& turns) const {
     const int thread = thread_again(), warp = thread / 32, lane = thread % 32;
 #pragma unroll
     for (int r = 0; r < ROUNDS; r++) {
@@ -151,7 +171,7 @@ struct Project {
       if (job >= JOBS) break;
       const int mt = job % MT, g = job / MT;
       const unsigned* xp = lane_fours(x + g * XG, lane);
-      Sums sums;
+      Sums<MANY / 8> sums;
       sums.clear();
 #pragma unroll
       for (int k = 0; k < KT; k++)
@@ -162,7 +182,7 @@ struct Project {
       const bool odd = lane & 4;
       const int four = mt * 4 + lane / 8;
 #pragma unroll
-      for (int n = 0; n < COLS; n++) {
+      for (int n = 0; n < MANY / 8; n++) {
         const int b = n * 8 + lane % 4 * 2 + odd;
         const float back = unscale * inverse(range.scale(b));
         const float v[4] = {sums.of[n][0], sums.of[n][1], sums.of[n][2], sums.of[n][3]};
@@ -171,23 +191,28 @@ struct Project {
         if (four < ROWS / 4)
           send(part + ((g * (ROWS / 4) + four) * BB + b) * 4, (odd ? first : v[0]) * back,
                (odd ? v[1] : first) * back, (odd ? second : v[2]) * back,
-               (odd ? v[3] : second) * back, turn);
+               (odd ? v[3] : second) * back, turns.of(n * 8));
       }
     }
   }
   // This block's slice of z, summed over the shares of the whole group.
+  template <int MANY>
   static __device__ __forceinline__ void reduce(const float* parts, float* z, float* work, int block,
-                                                unsigned turn, const Summary& summary) {
+                                                const Turns& turns, const Summary& summary) {
+    constexpr int PACKETS = M / 4 * MANY, SLICE = (PACKETS + NBG - 1) / NBG;
     constexpr int FIT = NT / SLICE > 0 ? NT / SLICE : 1;
     constexpr int LANES = FIT > 16 ? (NBG < 16 ? NBG : 16) : (FIT < NBG ? FIT : NBG);
+    const float4 zero = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
     const int thread = thread_again();
     for (int base = 0; base < SLICE; base += NT) {
       const int c = base + thread % SLICE, lane = thread / SLICE;
-      const int column = block * SLICE + c;
+      const int column = block * SLICE + c, four = column / MANY, b = column % MANY;
+      const int at = (four * BB + b) * 4;
       const bool mine = lane < LANES && c < SLICE && column < PACKETS;
-      float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
+      float4 sum = zero;
       if (mine)
-        sum = collect<(NBG + LANES - 1) / LANES>(parts + column * 4, PACKETS * 4ll, lane, LANES, NBG, turn);
+        sum = collect<(NBG + LANES - 1) / LANES>(parts + at, (long long)M * BB, lane, LANES, NBG,
+                                                 turns.of(b));
       if (LANES > 1) {
         if (lane < LANES) reinterpret_cast<float4*>(work)[thread] = sum;
         __syncthreads();
@@ -198,11 +223,18 @@ struct Project {
         }
       }
       if (lane == 0 && mine) {
-        send(z + column * 4, sum.x, sum.y, sum.z, sum.w, turn);
-        summary.keep(column / BB * 4, column % BB, sum);
+        send(z + at, sum.x, sum.y, sum.z, sum.w, turns.of(b));
+        summary.keep(four * 4, b, sum);
+        if (MANY < BB) summary.keep(four * 4, b + MANY, zero);
       }
     }
     if (LANES > 1) __syncthreads();
+  }
+  // What is handed on where nobody took part.
+  static __device__ __forceinline__ void pass(int block, const Summary& summary) {
+    constexpr int PACKETS = M / 4 * BB;
+    for (int column = block * NT + threadIdx.x; column < PACKETS; column += NBG * NT)
+      summary.keep(column / BB * 4, column % BB, make_float4(0.0f, 0.0f, 0.0f, 0.0f));
   }
 };
 
@@ -239,11 +271,13 @@ struct Expand {
     });
   }
   // Waits for one piece of z and lays it out for the products.
-  static __device__ __forceinline__ void stage(const float* z, unsigned* to, int piece, unsigned turn,
-                                               const Range& range) {
-    constexpr int EACH = KC / 4 * BB, COUNT = ZG * EACH;  // packets
+  template <int MANY>
+  static __device__ __forceinline__ void stage(const float* z, unsigned* to, int piece,
+                                               const Turns& turns, const Range& range) {
+    constexpr int EACH = KC / 4 * MANY, COUNT = ZG * EACH;  // packets
     constexpr int LOADS = (COUNT + NT - 1) / NT, BATCH = LOADS < FLIGHT ? LOADS : FLIGHT;
-    const int thread = thread_again(), b = thread % BB;
+    const int thread = thread_again(), b = thread % MANY;
+    const unsigned turn = turns.of(b);
     const float scale = power(range.scale(b));
     float most = 0.0f;
 #pragma unroll
@@ -254,7 +288,7 @@ struct Expand {
         ready = true;
 #pragma unroll
         for (int i = 0; i < BATCH; i++) {
-          const int c = thread + (start + i) * NT, g = c / EACH, four = c % EACH / BB + piece * (KC / 4);
+          const int c = thread + (start + i) * NT, g = c / EACH, four = c % EACH / MANY + piece * (KC / 4);
           v[i] = make_float4(0.0f, 0.0f, 0.0f, __uint_as_float(turn));
           if (c < COUNT && four < K / 4)
             v[i] = load_packet(z + ((g * (K / 4) + four) * BB + b) * 4);
@@ -266,25 +300,26 @@ struct Expand {
       for (int i = 0; i < BATCH; i++)
         most = fmaxf(most, fmaxf(fmaxf(fabsf(v[i].x), fabsf(v[i].y)),
                                  fmaxf(fabsf(v[i].z), fabsf(v[i].w))));
-      if (start + BATCH >= LOADS) range.note_lanes(b, most);
+      if (start + BATCH >= LOADS) range.note_lanes<MANY>(b, most);
 #pragma unroll
       for (int i = 0; i < BATCH; i++) {
         const int c = thread + (start + i) * NT;
-        if (c < COUNT) store_four(to + (c / BB * XP + b) * PW, v[i], scale);
+        if (c < COUNT) store_four(to + (c / MANY * XP + b) * PW, v[i], scale);
       }
     }
   }
+  template <int MANY>
   __device__ __forceinline__ void run(const unsigned* w, const float* z, float* work, Range& range,
-                                      unsigned turn) const {
+                                      const Turns& turns) const {
     const int lane = threadIdx.x % 32;
     unsigned* staged = reinterpret_cast<unsigned*>(work);
-    float y[ROUNDS][COLS][4] = {};
+    float y[ROUNDS][MANY / 8][4] = {};
 #pragma unroll 1
     for (int piece = 0; piece < NCH; piece++) {
       if (piece) __syncthreads();
       range.begin();
       do {
-        stage(z, staged, piece, turn, range);
+        stage<MANY>(z, staged, piece, turns, range);
         __syncthreads();
       } while (range.left());
 #pragma unroll
@@ -293,12 +328,12 @@ struct Expand {
         if (job < JOBS) {
           const int ks = job % KS, mt = job / KS % MU, g = job / (KS * MU);
           const int first = ks * KJ, count = KT - first < KJ ? KT - first : KJ;
-          Sums sums;
+          Sums<MANY / 8> sums;
           sums.clear();
           multiply(sums, w + (((g * MU + mt) * NCH + piece) * KT + first) * FRAGMENT + lane * 4,
                    lane_fours(staged, lane) + ((SHARED_Z ? 0 : g * KT) + first) * STEP, count);
 #pragma unroll
-          for (int n = 0; n < COLS; n++)
+          for (int n = 0; n < MANY / 8; n++)
 #pragma unroll
             for (int i = 0; i < 4; i++)
               y[r][n][i] = fmaf(sums.of[n][i],
@@ -313,7 +348,7 @@ struct Expand {
       if (job < JOBS) {
         const int ks = job % KS, mt = job / KS % MU, g = job / (KS * MU);
 #pragma unroll
-        for (int n = 0; n < COLS; n++)
+        for (int n = 0; n < MANY / 8; n++)
 #pragma unroll
           for (int i = 0; i < 4; i++) {
             const int b = n * 8 + lane % 4 * 2 + i % 2, u = mt * 16 + lane / 4 + i / 2 * 8;
