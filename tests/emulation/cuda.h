@@ -49,13 +49,17 @@ inline void synchronize(int line) {
   wait_for_block(line);
   memory_changed();
 }
-inline float shuffle(unsigned lanes, float v, unsigned from, int line) {
+template <class Word>
+inline Word shuffle(unsigned lanes, Word v, unsigned from, int line) {
   if (lanes != 0xffffffffu) fail("line %d shuffles among the lanes %x only", line, lanes);
   if (from >= 32) fail("line %d asks lane %u", line, from);
+  static_assert(sizeof(Word) == 4, "lanes trade words of four bytes");
+  unsigned bits;
+  __builtin_memcpy(&bits, &v, 4);
   memory_changed();
-  const float found = __uint_as_float(trade({{__float_as_uint(v)}}, line)[from].words[0]);
+  __builtin_memcpy(&v, &trade({{bits}}, line)[from].words[0], 4);
   memory_changed();
-  return found;
+  return v;
 }
 inline unsigned ballot(unsigned lanes, bool said, int line) {
   if (lanes != 0xffffffffu) fail("line %d asks the lanes %x only", line, lanes);

@@ -200,11 +200,11 @@ class SmallWith:
     def __init__(self, rank: int, **constants: int) -> None:
         self.rank, self.constants = rank, constants
 
-    def launch(self, chip, call, arguments, like, *, backward, layout=None) -> None:
+    def launch(self, chip, call, arguments, like, *, hold, backward, layout=None) -> None:
         found = candidates(call, backward=backward, shared_limit=chip.shared_limit)
         layout = found[self.rank]
         layout = replace(layout, constants=layout.constants | self.constants)
-        small.launch(chip, call, arguments, like, backward=backward, layout=layout)
+        small.launch(chip, call, arguments, like, hold=hold, backward=backward, layout=layout)
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -459,6 +459,26 @@ def test_large_without_those_who_are_held(emulator, monkeypatch, cell, tile, bat
     for chip.order in (BACKWARDS, SHUFFLED):
         for name, value in kernel(case, single, **where(chip, large)).items():
             assert torch.equal(value, ours[name]), f"{name} depends on the order of threads"
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("tile, batch, long", [(16, 16, 8), (16, 27, 16), (32, 32, 16)])
+def test_large_does_not_look_at_what_ended(emulator, monkeypatch, cell, tile, batch, long):
+    """In any order of lengths, the shorter half of each group is left out when it has ended."""
+    monkeypatch.setattr(large, "plan", partial(large_plan.plan, tile=tile))
+    case = Case(cell, 37, 6, 9, batch, hold=1)
+    data = cast(make(case, device="cpu"), case.dtype)
+    lengths = torch.full((batch,), 4)
+    lengths[torch.randperm(batch, generator=torch.Generator().manual_seed(0))[:long]] = 7
+    ended = torch.arange(9)[:, None] >= lengths
+    data["hold"] = ended.float()[..., None]
+    if cell == "lstm":
+        data["hold_cell"] = data["hold"]
+    chip = emulator(processors=12)
+    expected = kernel(case, data, **where(chip, large))
+    data["drive"][:, ended] = float("nan")
+    for name, value in kernel(case, data, **where(chip, large)).items():
+        assert torch.equal(value, expected[name]), name
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -11,7 +11,7 @@ from torch import Tensor
 from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.chip import Chip, Launches
 from passnet.ops.cuda.compile import read_source
-from passnet.ops.cuda.large_plan import Plan, plan
+from passnet.ops.cuda.large_plan import SMALLEST_TILE, Plan, plan
 
 
 def refuses(call: Call, *, processors: int, shared_limit: int) -> str | None:
@@ -59,6 +59,7 @@ def launch(
     arguments: list,
     like: Tensor,
     *,
+    hold: Tensor | None,
     backward: bool,
     layout: Plan | None = None,
 ) -> None:
@@ -68,6 +69,15 @@ def launch(
         chosen, layout = _chosen(call, backward, chip)
     else:
         chosen = kernel(layout, chip)
+    order = None
+    if (
+        hold is not None
+        and call.hold == 1
+        and call.rank is not None
+        and layout.tile > SMALLEST_TILE
+    ):
+        # The longest sequences first, so that halves of groups can end early.
+        order = hold.sum(0).flatten().argsort(stable=True)
     most = chip.processors // layout.blocks
     groups = min(most, ceil(batch / layout.tile))
     exchange = torch.empty(groups * layout.exchange_floats, dtype=torch.float32, device=like.device)
@@ -77,6 +87,6 @@ def launch(
         chosen.launch(
             (here * layout.blocks, 1, 1),
             layout.constants["NT"],
-            [*arguments, exchange, steps, batch, start],
+            [*arguments, exchange, order, steps, batch, start],
             cooperative=True,
         )

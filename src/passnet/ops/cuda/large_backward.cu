@@ -9,7 +9,8 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
               const io_t* __restrict__ states, const io_t* __restrict__ cells,
               const io_t* __restrict__ saved, io_t* __restrict__ grad_drive,
               io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0,
-              float* __restrict__ summaries, float* exchange, int T, int B, int b0) {
+              float* __restrict__ summaries, float* exchange,
+              const long long* __restrict__ order, int T, int B, int b0) {
   GROUP_SETUP
   exchange1.project.load(wp1, room, [&](int gate, int row, int k) {
     if (DENSE) return SEPARATE ? f.dense_back(gate, row, k) : f.dense_back(k / KU, row, k % KU);

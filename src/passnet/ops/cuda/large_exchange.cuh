@@ -51,9 +51,8 @@ struct Party {
   // Begins to read about the step after this one; `learn` then need not wait.
   __device__ __forceinline__ void ask(int t) {
     if (!SOME_PASS) return;
-    const int lane = thread_again() % 32;
-    const bool real = lane < BB && seats.of(lane) < seats.B;
-    const long long at = (long long)t * seats.B + seats.of(lane);
+    const bool real = seats.sequence < seats.B;
+    const long long at = (long long)t * seats.B + seats.sequence;
     hold_next = real ? to_float(hold[at]) : 1.0f;
     if (CELL == 2) cell_next = real ? to_float(hold_cell[at]) : 1.0f;
   }
@@ -167,7 +166,7 @@ __device__ __forceinline__ float read(const io_t* p, bool valid) {
   float* mine = exchange + group * (Exchange1::FLOATS + (CELL == 1 ? Exchange2::FLOATS : 0));     \
   Exchange1 exchange1;                                                                            \
   exchange1.open(mine, wp1, we1, block, ranges);                                                  \
-  const Seats seats(group, gridDim.x / NBG, b0, B);                                               \
+  const Seats seats(group, gridDim.x / NBG, b0, B, order);                                        \
   Party party = {hold, hold_cell, seats, 1.0f, 1.0f, 1.0f, 1.0f, BB, BB, {0, 0}};                 \
   const Factors f = {left, right, diagonal, masks, B, unit0};                                     \
   for (int i = threadIdx.x; i < RANGES * Range::WORDS + PLANES * PLANE; i += NT) ranges[i] = 0;   \

@@ -15,6 +15,7 @@ THREADS = 512
 RANGES = 4  # operands whose scales are kept, at most; each takes Range::WORDS of large_halves.cuh
 SEQUENCES = 32  # batch the groups are laid out for; a larger one takes several launches
 
+SMALLEST_TILE = 8  # sequences of a tensor core's product
 MOST_REGISTERS = {8: 32, 16: 80, 32: 80}  # for the projection, with so many sequences
 # Pieces z is staged in, registers for the projection, most warps to share a product: the first
 # that fits is taken.

@@ -59,15 +59,22 @@ __device__ __forceinline__ float4 collect(const float* base, long long stride, i
   return sum;
 }
 
-// Which sequences of the batch are a group's. The halves of groups come from either end, so that the
-// longest and the shortest share a group where a batch is sorted by length.
+// Which sequence of the batch has which seat of a group. Where some may leave early, they are seated by
+// the order given, the longest first, and the halves of groups come from either end of it, so that long
+// ones and short ones share a group.
 struct Seats {
-  int first, second, B;
-  __device__ __forceinline__ Seats(int group, int groups, int start, int many) : B(many) {
-    first = start + group * HALF;
-    second = start + (2 * groups - 1 - group) * HALF - HALF;
+  int first, sequence, B;  // `sequence` has the seat of this lane's number; B: nobody
+  __device__ __forceinline__ Seats(int group, int groups, int start, int many, const long long* order)
+      : first(start + group * BB), sequence(many), B(many) {
+    if (!SOME_PASS) return;
+    const int lane = threadIdx.x % 32, half = lane < HALF ? group : 2 * groups - 1 - group;
+    const int seat = start + half * HALF + lane % HALF;
+    if (lane < BB && seat < B) sequence = order ? order[seat] : seat;
   }
-  __device__ __forceinline__ int of(int b) const { return b + (b < HALF ? first : second); }
+  // All lanes ask together.
+  __device__ __forceinline__ int of(int b) const {
+    return SOME_PASS ? __shfl_sync(0xffffffffu, sequence, b) : first + b;
+  }
 };
 
 // The sums z of one step as the weight gradients read them: a row for each sequence.
@@ -75,9 +82,9 @@ struct Summary {
   float* rows;
   int width;
   const Seats& seats;
-  __device__ __forceinline__ void keep(int row, int b, const float4& v) const {
-    const int sequence = seats.of(b), k = row % DP;
+  __device__ __forceinline__ void keep(int row, int sequence, const float4& v) const {
     if (sequence >= seats.B) return;
+    const int k = row % DP;
     float* to = rows + (long long)sequence * width + row / DP * D + k;
     if (D % 4 == 0) {
       *reinterpret_cast<float4*>(to) = v;
@@ -222,10 +229,11 @@ struct Project {
             add4(sum, reinterpret_cast<float4*>(work)[s * SLICE + thread]);
         }
       }
+      if (lane == 0 && mine) send(z + at, sum.x, sum.y, sum.z, sum.w, turns.of(b));
+      const int here = summary.seats.of(b), other = MANY < BB ? summary.seats.of(b + MANY) : 0;
       if (lane == 0 && mine) {
-        send(z + at, sum.x, sum.y, sum.z, sum.w, turns.of(b));
-        summary.keep(four * 4, b, sum);
-        if (MANY < BB) summary.keep(four * 4, b + MANY, zero);
+        summary.keep(four * 4, here, sum);
+        if (MANY < BB) summary.keep(four * 4, other, zero);
       }
     }
     if (LANES > 1) __syncthreads();
@@ -233,8 +241,11 @@ struct Project {
   // What is handed on where nobody took part.
   static __device__ __forceinline__ void pass(int block, const Summary& summary) {
     constexpr int PACKETS = M / 4 * BB;
-    for (int column = block * NT + threadIdx.x; column < PACKETS; column += NBG * NT)
-      summary.keep(column / BB * 4, column % BB, make_float4(0.0f, 0.0f, 0.0f, 0.0f));
+    for (int base = block * NT; base < PACKETS; base += NBG * NT) {
+      const int column = base + threadIdx.x, sequence = summary.seats.of(column % BB);
+      if (column < PACKETS)
+        summary.keep(column / BB * 4, sequence, make_float4(0.0f, 0.0f, 0.0f, 0.0f));
+    }
   }
 };
 

@@ -30,7 +30,7 @@ def forward(
     h0, c0, left, right, diagonal, masks, hold, hold_cell = _given(call)
     arguments = [drive, h0, c0, left, right, diagonal, masks, hold, hold_cell]
     arguments += [dense(call.inner_bias), states, cells, gates, summaries]
-    room.launch(chip, found, arguments, states, backward=False, layout=layout)
+    room.launch(chip, found, arguments, states, hold=hold, backward=False, layout=layout)
 
 
 def backward(
@@ -52,7 +52,7 @@ def backward(
     summaries = None if found.rank is None else torch.empty_like(saved[1])
     arguments = [*(*map(dense, grads), None)[:2], *given, states, cells, saved[0]]
     arguments += [grad_drive, *(*starts, None)[:2], summaries]
-    room.launch(chip, found, arguments, states, backward=True, layout=layout)
+    room.launch(chip, found, arguments, states, hold=call.hold, backward=True, layout=layout)
     return grad_drive, starts, summaries
 
 

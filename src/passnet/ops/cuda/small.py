@@ -52,10 +52,14 @@ def launch(
     arguments: list,
     like: Tensor,
     *,
+    hold: Tensor | None,
     backward: bool,
     layout: Plan | None = None,
 ) -> None:
-    """Run one pass over the states `like` [T, B, n]; a given layout is tried instead."""
+    """Run one pass over the states `like` [T, B, n]; a given layout is tried instead.
+
+    A sequence has a block of its own, whatever is held when.
+    """
     steps, batch, _ = like.shape
     if layout is None:
         wide = like.numel() * like.element_size() >= 2**32
