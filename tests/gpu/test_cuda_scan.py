@@ -63,6 +63,15 @@ def test_sixteen_bits(cell, dtype, n, d):
 
 
 @pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("masks", [0, 2])
+@pytest.mark.parametrize("shape", [(3298, 100, 24, 32), (5459, 64, 12, 27), (900, 20, 40, 70)])
+def test_lengths_in_large_groups(cell, masks, shape):
+    """Sequences that have ended leave their group."""
+    ratio, name = fair(Case(cell, *shape, masks=masks, hold=1), seed=5)
+    assert ratio <= 1, (ratio, name)
+
+
+@pytest.mark.parametrize("cell", CELLS)
 def test_long_sequences_do_not_drift(cell):
     ratio, name = fair(Case(cell, 48, 6, 2000, 2), seed=3)
     assert ratio <= 1, (ratio, name)
