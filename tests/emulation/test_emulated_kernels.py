@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import replace
-from functools import partial
 from types import ModuleType
 
 import pytest
@@ -443,15 +442,19 @@ def some_hold(data: dict, batch: int, tile: int) -> None:
         data["hold_cell"] = hold.double()
 
 
-@pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("tile, batch", [(8, 11), (16, 16), (16, 21), (32, 40)])
-@pytest.mark.parametrize("variant", [{}, {"tied": True, "masks": 1}, {"masks": 2}], ids=str)
-def test_large_without_those_who_are_held(emulator, monkeypatch, cell, tile, batch, variant):
-    monkeypatch.setattr(large, "plan", partial(large_plan.plan, tile=tile))
-    case = Case(cell, 37, 6, len(MOVING), batch, hold=1, **variant)
-    data = make(case, device="cpu")
-    some_hold(data, batch, tile)
-    single, chip = cast(data, torch.float32), emulator(processors=12)
+def use_tiles(monkeypatch, forward: int, backward: int) -> None:
+    """Has groups of so many sequences scan forwards and backwards."""
+
+    def plan(call, *, backward: bool, **limits):
+        return large_plan.plan(call, backward=backward, tile=tiles[backward], **limits)
+
+    tiles = (forward, backward)
+    monkeypatch.setattr(large, "plan", plan)
+
+
+def check_held(case: Case, data: dict, chip) -> None:
+    """Against the float64 loop, and the same bits in other orders of threads."""
+    single = cast(data, torch.float32)
     truth, plain = loop(case, data), loop(case, single)
     ours = kernel(case, single, **where(chip, large))
     for name in truth:
@@ -462,10 +465,45 @@ def test_large_without_those_who_are_held(emulator, monkeypatch, cell, tile, bat
 
 
 @pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("tile, batch", [(8, 11), (16, 16), (16, 21), (32, 40)])
+@pytest.mark.parametrize("variant", [{}, {"tied": True, "masks": 1}, {"masks": 2}], ids=str)
+def test_large_without_those_who_are_held(emulator, monkeypatch, cell, tile, batch, variant):
+    use_tiles(monkeypatch, tile, tile)
+    case = Case(cell, 37, 6, len(MOVING), batch, hold=1, **variant)
+    data = make(case, device="cpu")
+    some_hold(data, batch, tile)
+    check_held(case, data, emulator(processors=12))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("tiles", [(8, 16), (16, 8), (16, 32), (32, 16)], ids=str)
+def test_passes_may_be_seated_differently(emulator, monkeypatch, cell, tiles):
+    use_tiles(monkeypatch, *tiles)
+    case = Case(cell, 37, 6, 9, 32, hold=1)
+    data = make(case, device="cpu")
+    hold = (torch.arange(9)[:, None] >= torch.arange(32) % 11).double()[..., None]
+    data["hold"], data["hold_cell"] = hold, hold if cell == "lstm" else None
+    check_held(case, data, emulator(processors=12))
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("size", [1e5, 1e-7])
+def test_groups_that_rest_keep_their_scales(emulator, monkeypatch, cell, size):
+    use_tiles(monkeypatch, 16, 16)
+    case = Case(cell, 37, 6, 8, 16, hold=1)
+    data = make(case, device="cpu")
+    hold = (torch.arange(8) % 2).double()[:, None, None].expand(8, 16, 1).contiguous()
+    data["hold"], data["hold_cell"] = hold, hold if cell == "lstm" else None
+    for name in ("grad", "grad_cell"):
+        data[name] = data[name] * size
+    check_held(case, data, emulator(processors=12))
+
+
+@pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("tile, batch, long", [(16, 16, 8), (16, 27, 16), (32, 32, 16)])
 def test_large_does_not_look_at_what_ended(emulator, monkeypatch, cell, tile, batch, long):
     """In any order of lengths, the shorter half of each group is left out when it has ended."""
-    monkeypatch.setattr(large, "plan", partial(large_plan.plan, tile=tile))
+    use_tiles(monkeypatch, tile, tile)
     case = Case(cell, 37, 6, 9, batch, hold=1)
     data = cast(make(case, device="cpu"), case.dtype)
     lengths = torch.full((batch,), 4)

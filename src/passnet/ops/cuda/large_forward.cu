@@ -59,16 +59,16 @@ scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
     __syncthreads();
   };
   publish(true);
-  // The state of a sequence that takes no part stays; so that nothing is left unwritten, its reset
-  // gate is zero.
+  // The state of a sequence that takes no part stays. Its gates are zero, not unwritten: the backward may
+  // seat it beside others, with whom it does take part.
   auto stay = [&](int e, long long now) {
     if (!valid[e]) return;
     states[now + at[e]] = from_float(h[e]);
 #if CELL == 2
     cells[now + at[e]] = from_float(cell[e]);
-#else
-    saved[now + at[e]] = from_float(0.0f);
 #endif
+#pragma unroll
+    for (int k = 0; k < (CELL == 1 ? 3 : 4); k++) saved[k * plane + now + at[e]] = from_float(0.0f);
   };
 
   party.ask(0);

@@ -246,6 +246,7 @@ struct Project {
       if (column < PACKETS)
         summary.keep(column / BB * 4, sequence, make_float4(0.0f, 0.0f, 0.0f, 0.0f));
     }
+    __syncthreads();  // as after an exchange: `Range` counts on one between its steps
   }
 };
 

@@ -46,13 +46,13 @@ def backward(
 ) -> tuple[Tensor, list[Tensor], Tensor | None]:
     """Gradients of the drive and of the initial states; the summaries for the weights'."""
     states, cells = outputs[0], outputs[1] if len(outputs) > 1 else None
-    given = _given(call)
+    *_, hold, _ = given = _given(call)
     grad_drive = states.new_empty(call.shape)
     starts = [torch.empty_like(start) for start in given[:2] if start is not None]
     summaries = None if found.rank is None else torch.empty_like(saved[1])
     arguments = [*(*map(dense, grads), None)[:2], *given, states, cells, saved[0]]
     arguments += [grad_drive, *(*starts, None)[:2], summaries]
-    room.launch(chip, found, arguments, states, hold=call.hold, backward=True, layout=layout)
+    room.launch(chip, found, arguments, states, hold=hold, backward=True, layout=layout)
     return grad_drive, starts, summaries
 
 
