@@ -251,6 +251,13 @@ def depends_on_order(chip: Emulator, results) -> bool:
     return False
 
 
+def resting(case: Case, **words) -> dict:
+    """Every other step moves nobody, and gradients are too large for the usual scale."""
+    data = make(case, **words)
+    data["hold"] = (torch.arange(case.steps) % 2).double()[:, None, None].repeat(1, case.batch, 1)
+    return data | {"grad": data["grad"] * 1e5}
+
+
 @pytest.mark.parametrize("name, span, wide", list(barriers()))
 def test_every_barrier_of_the_kernels_is_needed(emulator, monkeypatch, name, span, wide):
     """Without it, some order of threads gives other bits: the check by orders would find it."""
@@ -260,8 +267,8 @@ def test_every_barrier_of_the_kernels_is_needed(emulator, monkeypatch, name, spa
     def chip(**size) -> Emulator:
         return Worse(emulator().folder, **size).without(name, span)
 
-    def scan(d: int | None, chip: Emulator, room=None, data=None):
-        case = Case("gru_before", 64, d, 4, 5)
+    def scan(d: int | None, chip: Emulator, room=None, data=None, cell="gru_before", hold=0):
+        case = Case(cell, 64, d, 4, 5, hold=hold)
         data = cast((data or make)(case, device="cpu"), case.dtype)
         return chip, lambda: kernel(case, data, **where(chip, room))
 
@@ -292,6 +299,7 @@ def test_every_barrier_of_the_kernels_is_needed(emulator, monkeypatch, name, spa
         cramped = chip(processors=4, shared_limit=CRAMPED["gru_before"])
         trials = [scan(33, cramped, large), scan(None, chip(processors=12), large)]
         trials += [scan(33, chip(processors=8), large, data=scaled)]
+        trials += [scan(33, chip(processors=8), large, data=resting, cell="gru_after", hold=1)]
     elif name.startswith("unitary"):
         trials = [unitary(chip())]
     else:
