@@ -9,12 +9,14 @@ from __future__ import annotations
 import itertools
 import random
 from dataclasses import replace
+from functools import partial
 from types import ModuleType
 
 import pytest
 import torch
 from accuracy import assert_accurate
 from emulator import BACKWARDS
+from gpu import scan_cases
 from gpu.input_cases import KINDS, compared, made
 from gpu.scan_cases import Case, cast, kernel, loop, make, rms, scan_of, strided, worst
 
@@ -417,3 +419,19 @@ def test_small_features_beside_large_ones(emulator, monkeypatch):
     for column in range(20):
         one = (..., slice(column, column + 1))
         assert_accurate(got[one], reference=reference[one], truth=truth[one], name=str(column))
+
+
+def test_the_median_of_many_draws_finds_what_is_always_worse(monkeypatch):
+    """And one draw in which errors grew by chance does not decide."""
+
+    def judged(spoil) -> float:
+        monkeypatch.setattr(scan_cases, "kernel", lambda case, data: spoil(loop(case, data)))
+        return scan_cases.worst_of_many(Case("gru_after", 20, 4, 6, 3), device="cpu")[0]
+
+    def worse(by: float, found: dict) -> dict:
+        return {name: value * (1 + by) for name, value in found.items()}
+
+    chance = itertools.count()
+    assert judged(lambda found: found) < 1
+    assert judged(partial(worse, 1e-5)) > 1
+    assert judged(lambda found: worse(1e-2 if next(chance) == 3 else 0.0, found)) < 1
