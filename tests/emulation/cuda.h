@@ -161,36 +161,34 @@ inline float4 load_packet(const float* p) {
   return *packet_at(p);
 }
 
-inline void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-  emulation::memory_changed();
-  const emulation::Slot* lanes = emulation::trade({{a[0], a[1], a[2], a[3], b[0], b[1]}}, -1);
+namespace emulation {
+// c[16, 8] += a[16, DEPTH] b[DEPTH, 8]: `term` is a product of numbers that the lanes hold.
+template <int DEPTH, class Term>
+inline void tensor_core(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2], Term term) {
+  memory_changed();
+  const Slot* lanes = trade({{a[0], a[1], a[2], a[3], b[0], b[1]}}, -1);
   const int lane = threadIdx.x % 32;
   for (int i = 0; i < 4; i++) {
     const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
     double sum = c[i];
-    for (int k = 0; k < 16; k++) {
-      const int shift = k % 2 * 16, from = k % 8 / 2;
-      sum += (double)from_float16(lanes[row % 8 * 4 + from].words[row / 8 + k / 8 * 2] >> shift) *
-             (double)from_float16(lanes[column * 4 + from].words[4 + k / 8] >> shift);
-    }
-    c[i] = emulation::toward_zero(sum);
+    for (int k = 0; k < DEPTH; k++) sum += term(lanes, row, column, k);
+    c[i] = toward_zero(sum);
   }
-  emulation::memory_changed();
+  memory_changed();
 }
-
+}  // namespace emulation
+inline void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  emulation::tensor_core<16>(c, a, b, [](const emulation::Slot* lanes, int row, int column, int k) {
+    const int shift = k % 2 * 16, from = k % 8 / 2;
+    return (double)from_float16(lanes[row % 8 * 4 + from].words[row / 8 + k / 8 * 2] >> shift) *
+           (double)from_float16(lanes[column * 4 + from].words[4 + k / 8] >> shift);
+  });
+}
 inline void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
-  emulation::memory_changed();
-  const emulation::Slot* lanes = emulation::trade({{a[0], a[1], a[2], a[3], b[0], b[1]}}, -1);
-  const int lane = threadIdx.x % 32;
-  for (int i = 0; i < 4; i++) {
-    const int row = lane / 4 + i / 2 * 8, column = lane % 4 * 2 + i % 2;
-    double sum = c[i];
-    for (int k = 0; k < 8; k++)
-      sum += emulation::tf32(lanes[row % 8 * 4 + k % 4].words[row / 8 + k / 4 * 2]) *
-             emulation::tf32(lanes[column * 4 + k % 4].words[4 + k / 4]);
-    c[i] = emulation::toward_zero(sum);
-  }
-  emulation::memory_changed();
+  emulation::tensor_core<8>(c, a, b, [](const emulation::Slot* lanes, int row, int column, int k) {
+    return emulation::tf32(lanes[row % 8 * 4 + k % 4].words[row / 8 + k / 4 * 2]) *
+           emulation::tf32(lanes[column * 4 + k % 4].words[4 + k / 4]);
+  });
 }
 
 // A function for the outside that launches one kernel.

@@ -15,6 +15,7 @@ import pytest
 import torch
 from accuracy import assert_accurate
 from emulator import BACKWARDS
+from gpu import scan_cases
 from gpu.input_cases import KINDS, compared, made
 from gpu.scan_cases import Case, cast, kernel, loop, make, rms, scan_of, strided, worst
 
@@ -550,3 +551,22 @@ def test_stages_of_held_rows_are_passed_over(emulator, monkeypatch, cell, wide):
     summaries[3:70], back[3:70], drive[:, 3:70] = (float("nan"),) * 3
     for got, wanted in zip(gradients(), expected, strict=True):
         assert torch.equal(got, wanted) and got.abs().sum() > 0
+
+
+def test_the_median_of_many_draws_finds_what_is_always_worse(monkeypatch):
+    """And one draw in which errors grew by chance does not decide."""
+
+    def judged(spoil) -> float:
+        monkeypatch.setattr(scan_cases, "kernel", lambda case, data: spoil(loop(case, data)))
+        return scan_cases.worst_of_many(Case("gru_after", 64, 4, 12, 3), device="cpu")[0]
+
+    def worse(by: float, found: dict) -> dict:
+        return {name: value * (1 + by) for name, value in found.items()}
+
+    def once(usual: float, otherwise: float):
+        draws = itertools.count()
+        return lambda found: worse(otherwise if next(draws) == 7 else usual, found)
+
+    assert judged(lambda found: found) < 1
+    assert judged(once(0.0, 1e-2)) < 1
+    assert judged(once(1e-5, 0.0)) > 1

@@ -83,6 +83,9 @@ def test_our_own_aims_are_held_against_us(tmp_path):
     assert "; aim ≥ 95.6 % not reached |" in rows["beyond/psmnist-21k"]
     assert "; aim ≤ 1.29 bits not reached, 1.307 |" in rows["beyond/ptb-2.6M"]
     assert "aim" not in rows["beyond/copy-500"]  # nothing has run
+    diverged = experiment_of("beyond/psmnist-42k", seed=1)
+    write_run(runs / "d", diverged, value=0.97, diverged=70)
+    assert "; aim ≥ 96.7 % not reached |" in readme_results([runs])
 
 
 @pytest.mark.parametrize("text", ["none", "<!-- results -->", "<!-- /results --><!-- results -->"])

@@ -113,18 +113,13 @@ class Experiment:
                 f"accumulate: got {self.accumulate}, expected a divisor of batch_size="
                 f"{self.batch_size}"
             )
-        if self.selection.metric not in self.task.metrics:
-            raise ConfigurationError(
-                f"selection.metric: got {self.selection.metric!r}, but the {self.task.kind} task "
-                f"has {', '.join(self.task.metrics)}; "
-                f"{suggestion(self.selection.metric, self.task.metrics)}"
-            )
-        if self.aim is not None and self.aim.metric not in self.task.metrics:
-            raise ConfigurationError(
-                f"aim.metric: got {self.aim.metric!r}, but the {self.task.kind} task has "
-                f"{', '.join(self.task.metrics)}; "
-                f"{suggestion(self.aim.metric, self.task.metrics)}"
-            )
+        for field, named in (("selection", self.selection), ("aim", self.aim)):
+            if named is not None and named.metric not in self.task.metrics:
+                raise ConfigurationError(
+                    f"{field}.metric: got {named.metric!r}, but the {self.task.kind} task "
+                    f"has {', '.join(self.task.metrics)}; "
+                    f"{suggestion(named.metric, self.task.metrics)}"
+                )
         if (self.model.cell == "highway") != isinstance(self.task, FlatMnistTask):
             raise ConfigurationError(
                 f"model.cell: got {self.model.cell!r} with the {self.task.kind} task, but highway "

@@ -164,13 +164,13 @@ def aim_score(aim: Aim) -> str:
 
 
 def reached(aim: Aim, group: Group | None) -> Verdict | None:
-    """Whether finished runs reach the aim, with their score; None where there is none."""
+    """Whether all finished runs together reach the aim, with their score; None without one."""
     found = None if group is None else group.summary(aim.metric)
-    if found is None:
+    if group is None or found is None:
         return None
     sign = 1 if better(aim.metric) == "max" else -1
-    word = "reached" if sign * (found.mean - aim.value) >= 0 else "not reached"
-    return Verdict(word, numbers.score(aim.metric, found.mean))
+    good = sign * (found.mean - aim.value) >= 0 and found.count == len(group.finished)
+    return Verdict("reached" if good else "not reached", numbers.score(aim.metric, found.mean))
 
 
 def paper_score(experiment: Experiment) -> str:
