@@ -66,9 +66,11 @@ def scan_pass(case: Case, data: dict, backward: bool, room=small):
         return forward
     forward(None)
     grads = [data["grad"], data["grad_cell"]][: len(outputs)]
+    grad_drive = torch.empty_like(data["drive"])
     return lambda layout: passes.backward(
-        gpu(0), room, found, call, grads=grads, outputs=outputs, saved=saved, layout=layout
-    )
+        gpu(0), room, found, call, grads=grads, outputs=outputs, saved=saved,
+        grad_drive=grad_drive, layout=layout,
+    )  # fmt: skip
 
 
 def explore(case: Case, backward: bool, show: int = 5) -> None:

@@ -17,8 +17,9 @@ from accuracy import assert_accurate
 from emulator import BACKWARDS
 from gpu import scan_cases
 from gpu.input_cases import KINDS, compared, made
-from gpu.scan_cases import Case, cast, kernel, loop, make, rms, scan_of, strided, worst
+from gpu.scan_cases import Case, cast, formed, kernel, loop, make, rms, scan_of, strided, worst
 
+from passnet.ops import gru_backends, lstm_backends
 from passnet.ops.cuda import Call, inputs, large, large_plan, passes, small, weights
 from passnet.ops.cuda.call import describe
 from passnet.ops.cuda.small_plan import candidates
@@ -224,9 +225,70 @@ def test_strided_tensors(emulator, cell, room):
     case, chip = Case(cell, 20, 4, 3, 2, masks=2, hold=2), emulator(processors=12)
     data = cast(make(case, device="cpu"), case.dtype)
     expected = kernel(case, data, **where(chip, room))
-    for given in strided(data):
-        for name, value in kernel(case, given, **where(chip, room)).items():
+    for way in strided(data):
+        for name, value in kernel(case, way, given=True, **where(chip, room)).items():
             assert torch.equal(value, expected[name]), name
+
+
+def bits(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor.view(torch.int32)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("room", [small, large], ids=["small", "large"])
+@pytest.mark.parametrize("d", [4, None], ids=["low rank", "dense"])
+def test_gradients_take_the_room_of_gates_where_nobody_reads_them_again(emulator, cell, room, d):
+    case = Case(cell, 21, d, 3, 3, masks=2, hold=1)  # planes that begin at odd addresses
+    data = cast(make(case, device="cpu"), case.dtype)
+    engine, call = scan_of(case, data, **where(emulator(processors=12), room))
+    before = data["drive"].clone()
+    kept = engine.forward(call)
+    assert torch.equal(data["drive"], before), "a drive that was given belongs to the caller"
+    outputs, saved = kept[: call.output_count], kept[call.output_count :]
+    grads = [data["grad"], data["grad_cell"]][: call.output_count]
+    copies = [bits(tensor).clone() for tensor in kept]  # the fourth plane may be anything
+    expected = engine.backward(call, grads, outputs, saved)
+    assert all(map(torch.equal, map(bits, kept), copies))
+    found = engine.last_backward(call, grads, outputs, saved)
+    assert all(map(torch.equal, found, expected))
+    gates, grad_drive = saved[0], found[0]
+    assert grad_drive.untyped_storage().data_ptr() == gates.untyped_storage().data_ptr()
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_graph_that_is_retained_can_be_differentiated_again(emulator, monkeypatch, cell):
+    case = Case(cell, 20, 4, 3, 2, masks=1, inner=cell == "gru_after")
+    data = cast(make(case, device="cpu"), case.dtype)
+    engine, call = scan_of(case, data, **where(emulator()))
+    cuda = (lstm_backends if cell == "lstm" else gru_backends)()[0]
+    monkeypatch.setitem(cuda._op.engines, "cuda", engine)
+    call = replace(call, source=formed(data["drive"]))
+    live = [tensor.requires_grad_() for tensor in call.flatten()[0]]
+    outputs = cuda.run(call)
+    grads = [data["grad"], data["grad_cell"]][: len(outputs)]
+    expected = torch.autograd.grad(outputs, live, grads, retain_graph=True)
+    for _ in range(2):
+        again = torch.autograd.grad(outputs, live, grads, retain_graph=True)
+        assert all(map(torch.equal, again, expected))
+    differentiable = torch.autograd.grad(outputs, live, grads, create_graph=True)
+    assert all(map(torch.equal, differentiable, expected))
+
+
+@pytest.mark.parametrize("used", ["hidden", "cells"])
+@pytest.mark.parametrize("room", [small, large], ids=["small", "large"])
+def test_an_output_that_nothing_uses_has_no_gradient(emulator, room, used):
+    case = Case("lstm", 20, 4, 3, 2)
+    data = cast(make(case, device="cpu"), case.dtype)
+    engine, call = scan_of(case, data, **where(emulator(processors=12), room))
+    kept = engine.forward(call)
+    nothing = torch.zeros_like(data["grad"])
+    if used == "hidden":
+        filled, grads = [data["grad"], nothing], [data["grad"], None]
+    else:
+        filled, grads = [nothing, data["grad"]], [None, data["grad"]]
+    expected = engine.backward(call, filled, kept[:2], kept[2:])
+    found = engine.last_backward(call, grads, kept[:2], kept[2:])
+    assert all(map(torch.equal, found, expected))
 
 
 def drawn(chance: random.Random) -> tuple[Case, dict, ModuleType]:
@@ -539,9 +601,11 @@ def test_stages_of_held_rows_are_passed_over(emulator, monkeypatch, cell, wide):
     outputs, (gates, summaries) = kept[:count], kept[count:]
     found, chip = describe(call, cell), emulator(processors=1)
     grads = [data["grad"], data["grad_cell"]][:count]
-    drive, _, back = passes.backward(
-        chip, small, found, call, grads=grads, outputs=outputs, saved=[gates, summaries]
-    )
+    drive = torch.empty(call.shape)
+    _, back = passes.backward(
+        chip, small, found, call, grads=grads, outputs=outputs, saved=[gates, summaries],
+        grad_drive=drive,
+    )  # fmt: skip
 
     def gradients() -> list[torch.Tensor]:
         given = {"states": outputs[0], "saved": [gates, summaries], "grad_summaries": back}

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 
 import torch
@@ -14,6 +14,7 @@ from torch import Tensor
 from passnet.ops import GruScan, LstmScan
 from passnet.ops.cuda.gru import CudaGru
 from passnet.ops.cuda.lstm import CudaLstm
+from passnet.ops.inputs import Inputs
 
 FACTORS = ("grad_left", "grad_right", "grad_diagonal")
 
@@ -196,14 +197,27 @@ def scan_of(case: Case, data: dict, **where):
     return CudaGru(**where), call
 
 
-def kernel(case: Case, data: dict, **where) -> dict[str, Tensor]:
-    """The same from the fused scans."""
+def formed(drive: Tensor) -> Inputs:
+    """Inputs whose drive is this one: every step of every sequence has a symbol of its own."""
+    _, steps, batch, _ = drive.shape
+    symbols = torch.arange(steps * batch, device=drive.device).view(steps, batch)
+    return Inputs(symbols, drive.flatten(1, 2).mT)
+
+
+def kernel(case: Case, data: dict, *, given: bool = False, **where) -> dict[str, Tensor]:
+    """The same from the fused scans, as layers call them.
+
+    The gates take the room of the drive, and gradients theirs; unless the drive is given.
+    """
     engine, call = scan_of(case, data, **where)
+    if not given:
+        call = replace(call, source=formed(data["drive"]))
     lstm = case.cell == "lstm"
     count = 2 if lstm else 1
     kept = engine.forward(call)
     grads = [data["grad"], data["grad_cell"]][:count]
-    found = engine.backward(call, grads, kept[:count], kept[count:])
+    backward = engine.backward if given else engine.last_backward
+    found = backward(call, grads, kept[:count], kept[count:])
     names = ["grad_drive", "grad_h0", *(["grad_c0"] if lstm else [])]
     names += [*FACTORS[: len(data["factors"])], *(["grad_inner"] if case.inner else [])]
     return dict(zip(["states", "cells"], kept[:count], strict=False)) | dict(

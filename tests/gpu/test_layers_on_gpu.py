@@ -148,6 +148,36 @@ def test_second_derivatives_are_those_of_the_plain_loop(kind, options):
         torch.testing.assert_close(ours, plain, rtol=1e-3, atol=1e-4)
 
 
+@pytest.mark.parametrize("width", [6, 80], ids=["narrow", "wide"])
+@pytest.mark.parametrize("size", [96, 1200])
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_a_retained_graph_gives_the_same_gradients_again(kind, options, size, width):
+    torch.manual_seed(3)
+    rnn = kind(width, size, device="cuda", matrix=passnet.LowRankPlusDiagonal(8), **options)
+    output = rnn(torch.randn(7, 3, width, device="cuda"))[0].square().sum()
+    parameters = list(rnn.parameters())
+    first = torch.autograd.grad(output, parameters, retain_graph=True)
+    assert all(map(torch.equal, torch.autograd.grad(output, parameters), first))
+
+
+def peak(rnn, x) -> int:
+    """Bytes that a forward and backward pass takes at most, beside what was there."""
+    for _ in range(2):
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+        rnn(x)[0].sum().backward()
+    return torch.cuda.max_memory_allocated() - before
+
+
+@pytest.mark.parametrize("size, rank", [(128, 24), (256, 24), (1000, 64)])
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_memory_is_less_than_that_of_torch(kind, options, size, rank):
+    x = torch.randn(200, 20, 6, device="cuda")
+    rnn = kind(6, size, device="cuda", matrix=passnet.LowRankPlusDiagonal(rank), **options)
+    assert peak(rnn, x) < peak(kind.torch_type(6, size, device="cuda"), x)
+
+
 def test_double_precision_is_refused_with_a_sentence():
     rnn = layer(passnet.GRU, {}, matrix=passnet.LowRank(4)).double()
     with pytest.raises(passnet.BackendRefused, match="float64"):

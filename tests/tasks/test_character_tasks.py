@@ -68,7 +68,10 @@ def test_long_lines_are_left_out_of_training_only(tmp_path: Path) -> None:
 def test_training_goes_through_the_file_in_order(tmp_path: Path) -> None:
     lines = [chr(97 + i) * (i + 1) for i in range(10)] + ["a"] * 30
     task = CharacterSentences(source="file", path=text_file(tmp_path, "\n".join(lines)))
-    assert task.batch("train", 0, batch_size=4).lengths.tolist() == [2, 3, 4, 5]
+    first = task.batch("train", 0, batch_size=4)
+    assert first.lengths.tolist() == [5, 4, 3, 2]  # of a batch the longest first
+    begins = [task.vocabulary.decode(column[:1]) for column in first.inputs.T[:, 1:]]
+    assert begins == ["d", "c", "b", "a"]
     size = task.record()["splits"]["train"]["lines"]
     count = task.batch_count("train", batch_size=4)
     assert count == -(-size // 4)

@@ -41,20 +41,23 @@ class Inputs:
         gates, units, _ = self.weight.shape
         return torch.Size((gates, *self.x.shape[:2], units))
 
-    def drive(self) -> Float[Tensor, "G T B n"]:
-        """What inputs and biases give to every gate at every step."""
+    def drive(self, room: Float[Tensor, "G T B n"] | None = None) -> Float[Tensor, "G T B n"]:
+        """What inputs and biases give to every gate at every step; written to `room`, if given."""
         bias = None if self.bias is None else self.bias.unsqueeze(1)
+        out = None if room is None else room.view(len(room), -1, room.shape[-1])
         if self.x.is_floating_point():
             rows = self.x.reshape(1, -1, self.x.shape[-1]).expand(len(self.weight), -1, -1)
             matrix = self.weight.mT
-            out = torch.bmm(rows, matrix) if bias is None else torch.baddbmm(bias, rows, matrix)
-            return out.reshape(self.shape)
+            if bias is None:
+                return torch.bmm(rows, matrix, out=out).reshape(self.shape)
+            return torch.baddbmm(bias, rows, matrix, out=out).reshape(self.shape)
         tables, symbols = self.weight.mT, self.x.flatten()
         if self.scale is None:
             tables = tables if bias is None else tables + bias
-            return tables.index_select(1, symbols).reshape(self.shape)
-        found = tables.index_select(1, symbols) * self.scale.reshape(1, -1, 1)
-        return (found if bias is None else found + bias).reshape(self.shape)
+            return torch.index_select(tables, 1, symbols, out=out).reshape(self.shape)
+        found = torch.index_select(tables, 1, symbols, out=out)
+        found = torch.mul(found, self.scale.reshape(1, -1, 1), out=out)
+        return (found if bias is None else torch.add(found, bias, out=out)).reshape(self.shape)
 
     def drive_in(self, steps: slice) -> Float[Tensor, "G t B n"]:
         """`drive()[:, steps]` of features, as one product with the gates of a row side by side."""

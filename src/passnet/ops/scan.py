@@ -95,6 +95,8 @@ class Engine(ABC, Generic[Call]):
     """Who computes the two sequential scans; what follows from them is shared."""
 
     name: str
+    overwrites: ClassVar[bool] = False
+    """Whether `last_backward` leaves something else in what the forward kept."""
 
     @abstractmethod
     def refuses(self, call: Call) -> str | None:
@@ -113,6 +115,16 @@ class Engine(ABC, Generic[Call]):
         self, call: Call, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
     ) -> list[Tensor]:
         """Gradients of [drive, initial states, factors, the rest] from those of the outputs."""
+
+    def last_backward(
+        self,
+        call: Call,
+        grads: Sequence[Tensor | None],
+        outputs: list[Tensor],
+        saved: list[Tensor],
+    ) -> list[Tensor]:
+        """`backward` where nobody reads `saved` again; None for an output that nothing used."""
+        return self.backward(call, filled(grads, outputs), outputs, saved)
 
     def input_gradients(self, inputs: Inputs, grad_drive: Tensor) -> tuple[Tensor, Tensor | None]:
         """Those of the input matrices and biases, for engines with a faster way."""
@@ -177,12 +189,13 @@ class ScanOp(Generic[Call]):
         call = self._call_type.unflatten(live, fixed, layout)
         return [*call.outputs_like(), *self.engines[engine].saved_like(call)]
 
-    def _run_backward(self, grads, live, fixed, kept, layout, engine):
+    def _run_backward(self, grads, live, fixed, kept, layout, engine, last=False):
         call = self._call_type.unflatten(live, fixed, layout)
         outputs, saved = kept[: len(grads)], kept[len(grads) :]
         with no_autocast(call.device):
             by = self.engines[engine]
-            grad_drive, *found = by.backward(call, grads, outputs, saved)
+            backward = by.last_backward if last else by.backward
+            grad_drive, *found = backward(call, grads, outputs, saved)
             found = _source_gradients(by, call.source, grad_drive) + found
         return [in_dtype(grad, tensor.dtype) for grad, tensor in zip(found, live, strict=True)]
 
@@ -197,7 +210,7 @@ class ScanOp(Generic[Call]):
 
     def _first_order(self, ctx, grads):
         live, fixed, kept = _split(ctx.saved_tensors, *ctx.split)
-        grads = _given(grads[: self._call_type.output_count], kept)
+        grads = filled(grads[: self._call_type.output_count], kept)
         found = self._backward(grads, live, fixed, kept, ctx.layout, ctx.engine)
         return found, [None] * len(fixed), None, None
 
@@ -225,16 +238,24 @@ class _Direct(torch.autograd.Function):
         kept = op._compute(call, engine)
         ctx.op, ctx.engine, ctx.layout = op, engine, layout
         ctx.split = count, len(tensors) - count
+        ctx.overwritten = False
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors, *kept)
         return tuple(kept[: call.output_count])
 
     @staticmethod
     def backward(ctx, *grads):
+        op: ScanOp = ctx.op
         live, fixed, kept = _split(ctx.saved_tensors, *ctx.split)
-        # A gradient that is itself to be differentiated goes through the registered op.
-        run = ctx.op._backward if torch.is_grad_enabled() else ctx.op._run_backward
-        found = run(_given(grads, kept), live, fixed, kept, ctx.layout, ctx.engine)
+        how = ctx.layout, ctx.engine
+        if ctx.overwritten:  # by an earlier backward of a graph that was retained
+            kept = op._run_forward(live, fixed, *how)
+        if torch.is_grad_enabled():
+            # A gradient that is itself to be differentiated goes through the registered op.
+            found = op._backward(filled(grads, kept), live, fixed, kept, *how)
+        else:
+            ctx.overwritten = op.engines[ctx.engine].overwrites
+            found = op._run_backward(grads, live, fixed, kept, *how, last=True)
         return None, None, None, None, None, *found, *([None] * len(fixed))
 
 
@@ -248,7 +269,7 @@ def _source_gradients(engine: Engine, source: Source, grad_drive: Tensor) -> lis
     return [*features, weight, *([] if bias is None else [bias])]
 
 
-def _given(grads: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> list[Tensor]:
+def filled(grads: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> list[Tensor]:
     """Zeros for outputs that nothing depends on."""
     return [
         torch.zeros_like(output) if grad is None else grad

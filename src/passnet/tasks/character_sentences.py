@@ -36,7 +36,8 @@ class CharacterSentences(Character):
     """One sequence a line, each from the initial state, padded to the longest of its batch.
 
     Training takes the lines in file order, leaves out those of more than `longest` characters, pads
-    on to a multiple of sixteen steps (few shapes, each of which can be a CUDA graph), and
+    on to a multiple of sixteen steps (few shapes, each of which can be a CUDA graph), puts the
+    longest lines of a batch first (so that scans can pass over those that have ended), and
     minimises the mean over sentences of each sentence's mean cost, as the paper's GRUs did, or with
     average="character" the mean over characters. Evaluation leaves out nothing.
     """
@@ -98,7 +99,7 @@ class CharacterSentences(Character):
             return self._pass_batch(split, index, batch_size=batch_size, shard=shard)
         size = len(self._sizes[split])
         rows = partial(self._visits.rows, index, size=size, batch_size=batch_size, seed=seed)
-        return self._gather(split, rows, shard, multiple=STEPS)
+        return self._gather(split, rows, shard, training=True)
 
     def _pass_count(self, split: Split, *, batch_size: int) -> int:
         return pass_count(len(self._sizes[split]), batch_size)
@@ -110,14 +111,22 @@ class CharacterSentences(Character):
         return self._gather(split, rows, shard)
 
     def _gather(
-        self, split: Split, rows: Callable[..., Tensor], shard: Shard | None, *, multiple: int = 1
+        self,
+        split: Split,
+        rows: Callable[..., Tensor],
+        shard: Shard | None,
+        *,
+        training: bool = False,
     ) -> Batch:
         # The CPU must know the longest row to shape the batch. Both sides draw the rows for
         # themselves: sending them over would wait for whatever is queued on the device.
         sizes = self._sizes[split][rows(device=torch.device("cpu")).numpy()]
         mine, none, world = share(rows(device=self.device), shard)
         lengths = self._store[f"{split}_sizes"][mine]
-        steps = -(-int(sizes.max()) // multiple) * multiple
+        steps = int(sizes.max())
+        if training:
+            lengths, order = lengths.sort(descending=True, stable=True)
+            mine, steps = mine[order], -(-steps // STEPS) * STEPS
         step = torch.arange(steps, device=self.device).unsqueeze(1)
         inside = step < lengths
         place = self._store[f"{split}_starts"][mine] + step * inside

@@ -14,6 +14,8 @@ from passnet.ops.scan import ScanCall
 Cell = Literal["gru_after", "gru_before", "lstm"]
 ELEMENTS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 CELLS: dict[Cell, int] = {"gru_after": 0, "gru_before": 1, "lstm": 2}
+KEPT = 4
+"""Planes of gates that the forward leaves to the backward, that of a reset gate first."""
 
 
 @dataclass(frozen=True)
@@ -39,11 +41,6 @@ class Call:
     def merged(self) -> bool:
         """Whether all gates read one projection."""
         return self.tied and self.masks != 2
-
-    @property
-    def kept(self) -> int:
-        """How many values of a unit the forward keeps for the backward."""
-        return 3 if self.cell == "gru_before" else 4
 
     @property
     def slots(self) -> int:

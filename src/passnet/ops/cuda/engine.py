@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
 from typing import TypeVar
@@ -14,6 +14,7 @@ from torch import Tensor
 from passnet.ops.cuda import inputs as inputs_on_gpu
 from passnet.ops.cuda import large, passes, small
 from passnet.ops.cuda.call import (
+    KEPT,
     Call,
     Cell,
     describe,
@@ -46,10 +47,12 @@ class CudaEngine(Engine[Scan]):
     """Persistent kernels that keep state and factors on chip for a whole sequence.
 
     What the forward keeps: the gates of every step (reset first), and the d-wide summaries that
-    the weight gradients are made of.
+    the weight gradients are made of. The gates take the room of the drive, the gradient of the
+    drive takes that of the gates: each step is read before it is written, by the same thread.
     """
 
     name = "cuda"
+    overwrites = True
 
     def __init__(
         self,
@@ -92,22 +95,45 @@ class CudaEngine(Engine[Scan]):
         outputs, saved = call.outputs_like(), _saved(found, call)
         if outputs[0].numel():
             chip, room = self._serve(found, call)
-            drive = inputs_on_gpu.drive_of(call, chip)
+            drive = inputs_on_gpu.drive_of(call, chip, room=_drive_room(found, saved))
             passes.forward(chip, room, found, call, drive, outputs=outputs, saved=saved)
         return [*outputs, *saved]
 
     def backward(
         self, call: Scan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
     ) -> list[Tensor]:
+        return self._backward(call, grads, outputs, saved, call.initial.new_empty(call.shape))
+
+    def last_backward(
+        self,
+        call: Scan,
+        grads: Sequence[Tensor | None],
+        outputs: list[Tensor],
+        saved: list[Tensor],
+    ) -> list[Tensor]:
+        return self._backward(call, grads, outputs, saved)
+
+    def _backward(
+        self,
+        call: Scan,
+        grads: Sequence[Tensor | None],
+        outputs: list[Tensor],
+        saved: list[Tensor],
+        grad_drive: Tensor | None = None,
+    ) -> list[Tensor]:
+        """Gradients from those of the outputs, the drive's in place of the gates if not given."""
         found = describe(call, self.cell(call))
+        if grad_drive is None:
+            grad_drive = _drive_room(found, saved)
         if outputs[0].numel() == 0:
             live = (call.initial, call.initial_cell, *call.factors, call.inner_bias)
             rest = [torch.zeros_like(tensor) for tensor in live if tensor is not None]
             return [call.initial.new_zeros(call.shape), *rest]
         chip, room = self._serve(found, call)
-        grad_drive, starts, summaries = passes.backward(
-            chip, room, found, call, grads=grads, outputs=outputs, saved=saved
-        )
+        starts, summaries = passes.backward(
+            chip, room, found, call, grads=grads, outputs=outputs, saved=saved,
+            grad_drive=grad_drive,
+        )  # fmt: skip
         if summaries is None:
             rest = self.plain_weight_gradients(call, grad_drive, outputs, saved)
         else:
@@ -135,8 +161,16 @@ class CudaEngine(Engine[Scan]):
 
 def _saved(found: Call, call: ScanCall) -> list[Tensor]:
     _, steps, batch, units = call.shape
-    gates = call.initial.new_empty((found.kept, steps, batch, units))
+    gates = call.initial.new_empty((KEPT, steps, batch, units))
     if found.rank is None:
         return [gates]
     shape = (steps, batch, found.slots, found.rank)
     return [gates, call.initial.new_empty(shape, dtype=torch.float32)]
+
+
+def _drive_room(found: Call, saved: list[Tensor]) -> Tensor:
+    """Where the drive lies before there are gates, and its gradient when they have been read.
+
+    The reset gate stays: the weight gradients are to be multiplied by it.
+    """
+    return saved[0][KEPT - found.gates :]

@@ -59,20 +59,20 @@ def _drive_kernel(options: tuple[str, ...], chip: Chip) -> Launches:
     return chip.kernel(drive_source(), "form_drive", options=options, shared=0)
 
 
-def drive_of(call: ScanCall, chip: Chip) -> Tensor:
-    """What a call's source gives to every gate at every step."""
+def drive_of(call: ScanCall, chip: Chip, *, room: Tensor | None = None) -> Tensor:
+    """What a call's source gives to every gate at every step; in `room`, if inputs form it."""
     source = call.source
-    if isinstance(source, Inputs) and serves(source):
-        return form_drive(source, chip)
-    return call.drive.contiguous()
+    if isinstance(source, Tensor):
+        return source.contiguous()
+    return form_drive(source, chip, room=room) if serves(source) else source.drive(room)
 
 
-def form_drive(inputs: Inputs, chip: Chip) -> Tensor:
+def form_drive(inputs: Inputs, chip: Chip, *, room: Tensor | None = None) -> Tensor:
     """`inputs.drive()` in one pass."""
     weight, symbols = inputs.weight, not inputs.x.is_floating_point()
     gates, steps, batch, units = inputs.shape
     rows = steps * batch
-    drive = weight.new_empty(inputs.shape)
+    drive = weight.new_empty(inputs.shape) if room is None else room
     x, bias, scale = inputs.x.contiguous(), inputs.bias, inputs.scale
     options = drive_options(
         units,

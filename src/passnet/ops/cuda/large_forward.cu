@@ -1,12 +1,13 @@
 // The forward pass of the large scan.
 
+// `saved` may hold the drive: a thread reads it before it writes the gates of that step.
 extern "C" __global__ void __launch_bounds__(NT, 1)
-scan_forward(const io_t* __restrict__ drive, const io_t* __restrict__ h0,
+scan_forward(const io_t* drive, const io_t* __restrict__ h0,
              const io_t* __restrict__ c0, const io_t* __restrict__ left,
              const io_t* __restrict__ right, const io_t* __restrict__ diagonal,
              const io_t* __restrict__ masks, const io_t* __restrict__ hold,
              const io_t* __restrict__ hold_cell, const io_t* __restrict__ inner,
-             io_t* __restrict__ states, io_t* __restrict__ cells, io_t* __restrict__ saved,
+             io_t* __restrict__ states, io_t* __restrict__ cells, io_t* saved,
              float* __restrict__ summaries, float* exchange,
              const long long* __restrict__ order, int T, int B, int b0) {
   GROUP_SETUP

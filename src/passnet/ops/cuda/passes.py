@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import ModuleType
 
 import torch
@@ -24,7 +25,7 @@ def forward(
     saved: list[Tensor],
     layout=None,
 ) -> None:
-    """Fill the outputs and what is kept for the backward."""
+    """Fill the outputs and what is kept for the backward; `drive` may lie in the gates' room."""
     states, cells = outputs[0], outputs[1] if len(outputs) > 1 else None
     gates, summaries = (*saved, None)[:2]
     h0, c0, left, right, diagonal, masks, hold, hold_cell = _given(call)
@@ -39,21 +40,24 @@ def backward(
     found: Call,
     call: ScanCall,
     *,
-    grads: list[Tensor],
+    grads: Sequence[Tensor | None],
     outputs: list[Tensor],
     saved: list[Tensor],
+    grad_drive: Tensor,
     layout=None,
-) -> tuple[Tensor, list[Tensor], Tensor | None]:
-    """Gradients of the drive and of the initial states; the summaries for the weights'."""
+) -> tuple[list[Tensor], Tensor | None]:
+    """Fill the drive's gradient; (those of the initial states, summaries for the weights')."""
     states, cells = outputs[0], outputs[1] if len(outputs) > 1 else None
     *_, hold, _ = given = _given(call)
-    grad_drive = states.new_empty(call.shape)
+    grad_states, grad_cells = (*map(dense, grads), None)[:2]
+    if grad_states is None:
+        grad_states = torch.zeros_like(states)
     starts = [torch.empty_like(start) for start in given[:2] if start is not None]
     summaries = None if found.rank is None else torch.empty_like(saved[1])
-    arguments = [*(*map(dense, grads), None)[:2], *given, states, cells, saved[0]]
+    arguments = [grad_states, grad_cells, *given, states, cells, saved[0]]
     arguments += [grad_drive, *(*starts, None)[:2], summaries]
     room.launch(chip, found, arguments, states, hold=hold, backward=True, layout=layout)
-    return grad_drive, starts, summaries
+    return starts, summaries
 
 
 def _given(call: ScanCall) -> list[Tensor | None]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import gcd
 from typing import overload
 
 from torch import Tensor
@@ -19,6 +20,7 @@ def dense(tensor):
 
 
 def aligned(tensor: Tensor) -> Tensor:
-    """Dense, and at an address from which sixteen bytes can be copied at once."""
+    """Dense, and at an address from which as many bytes can be copied at once as divide a row."""
     whole = tensor.contiguous()
-    return whole if whole.data_ptr() % 16 == 0 else whole.clone()
+    piece = gcd(16, whole.shape[-1] * whole.element_size())
+    return whole if whole.data_ptr() % piece == 0 else whole.clone()
