@@ -185,7 +185,7 @@ HIGHWAY = Experiment(
         dropout_bottleneck=0.3,
         dropout_output=0.5,
     ),
-    optimiser=AdamW(2e-3, weight_decay=1e-3),
+    optimiser=AdamW(2e-3, weight_decay=0.05),
     clipping=ClipNorm(1.0),
     schedule=Cosine(warmup=500),
     ema=Averaging(0.9995, start=0.5),
