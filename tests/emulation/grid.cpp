@@ -56,7 +56,7 @@ struct Grid {
   Guards arguments;
   std::vector<Block> blocks;
   std::vector<unsigned> block_order, thread_order;
-  std::vector<char> asleep;  // warps that start when the others cannot go on
+  std::vector<char> asleep;  // warps that go on, one by one, when the others cannot
   Block* block = nullptr;    // whose threads run, and whose shared memory is in place
   unsigned thread = 0;
   unsigned long long progress = 0, random;
@@ -76,6 +76,7 @@ struct Grid {
   void visit(unsigned which, unsigned stack);
   void resume(unsigned which, unsigned stack);
   void pass_barrier();
+  void put_to_sleep();
   bool can_run(unsigned first, unsigned last) const;
   [[noreturn]] void report_stuck(unsigned first, unsigned last) const;
 };
@@ -125,30 +126,37 @@ void Grid::visit(unsigned which, unsigned stack) {
     block = &next;
   }
   blockIdx = block->index;
-  for (bool again = true, fresh = true; again;) {
+  put_to_sleep();
+  for (bool again = true; again;) {
     const unsigned long long before = progress;
     arrange(thread_order);
-    if (fresh)
-      for (char& sleeps : asleep) sleeps = how.order > 1 && draw(2);
     for (const unsigned one : thread_order)
       if (block->threads[one].state == ready && !asleep[one / 32])
         resume(one, stack * how.threads + one);
-    fresh = block->waiting && block->waiting + block->ended == how.threads;
-    if (fresh) pass_barrier();
+    if (block->waiting && block->waiting + block->ended == how.threads) pass_barrier();
     again = progress != before;
-    if (!again && std::count(asleep.begin(), asleep.end(), 1)) {
-      std::fill(asleep.begin(), asleep.end(), 0);
+    const unsigned sleepers = std::count(asleep.begin(), asleep.end(), 1);
+    if (!again && sleepers) {
+      unsigned left = draw(sleepers);  // one of them wakes up
+      for (char& sleeps : asleep)
+        if (sleeps && left-- == 0) sleeps = 0;
       again = true;
     }
   }
 }
 
+// Lets all threads of a block go on behind a barrier, some warps at once, others later.
 void Grid::pass_barrier() {
   const unsigned which = block - blocks.data();
   for (const Thread& one : block->threads)
     if (one.state != at_barrier || one.line != block->threads[0].line) report_stuck(which, which + 1);
   for (Thread& one : block->threads) one.state = ready;
+  put_to_sleep();
   block->waiting = 0;
+}
+
+void Grid::put_to_sleep() {
+  for (char& sleeps : asleep) sleeps = how.order > 1 && draw(2);
 }
 
 bool Grid::can_run(unsigned first, unsigned last) const {

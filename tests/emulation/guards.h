@@ -1,6 +1,6 @@
 // The memory a kernel gets for its arguments: copies that end where a page ends, between pages that
 // nobody may touch. What is constant cannot be written; what began between two multiples of sixteen
-// bytes does so again.
+// bytes does so again, and what lies inside of another argument lies inside of its copy.
 #pragma once
 #include "grid.h"
 
@@ -36,10 +36,24 @@ class Guards {
       if (!absent && given[i].width != wanted.width)
         fail("argument %d has elements of %u bytes, the kernel's of %u", i, given[i].width,
              wanted.width);
-      copies.push_back({});
-      values.push_back(given[i].value);
-      if (wanted.width && given[i].bytes) values.back() = copy(given[i], wanted.constant);
     }
+    copies.resize(count);
+    for (int i = 0; i < count; i++) values.push_back(given[i].value);
+    std::vector<int> inside(count, -1);
+    std::vector<bool> constant(count);
+    for (int i = 0; i < count; i++) constant[i] = body.parameters[i].constant;
+    for (int i = 0; i < count; i++)
+      for (int j = 0; j < count && inside[i] < 0; j++)
+        if (i != j && holds(given[j], given[i]) && (j < i || !holds(given[i], given[j])) &&
+            !(constant[i] && constant[j])) {
+          inside[i] = j;
+          constant[j] = false;
+        }
+    for (int i = 0; i < count; i++)
+      if (inside[i] < 0 && body.parameters[i].width && given[i].bytes)
+        values[i] = copy(copies[i], given[i], constant[i]);
+    for (int i = 0; i < count; i++)
+      if (inside[i] >= 0) values[i] = values[inside[i]] + (given[i].value - given[inside[i]].value);
   }
   void copy_back(const Argument* given) const {
     for (size_t i = 0; i < copies.size(); i++)
@@ -69,8 +83,11 @@ class Guards {
   };
   std::vector<Copy> copies;
 
-  unsigned long long copy(const Argument& given, bool constant) {
-    Copy& one = copies.back();
+  static bool holds(const Argument& outer, const Argument& inner) {
+    return inner.bytes && outer.value <= inner.value &&
+           inner.value + inner.bytes <= outer.value + outer.bytes;
+  }
+  unsigned long long copy(Copy& one, const Argument& given, bool constant) {
     const size_t spare = (16 - given.value % 16) % 16;
     const size_t inner = (given.bytes + spare + page - 1) / page * page;
     one.mapped = inner + 2 * page;

@@ -76,6 +76,19 @@ def test_a_kernel_is_given_its_parameters(emulator):
             run(made, *wrong)
 
 
+def test_arguments_that_overlap_are_one_memory(emulator):
+    body = "out[threadIdx.x] = 1.0f;\n __syncthreads();\n sums[threadIdx.x] = in[threadIdx.x];"
+    made = probe(emulator(), "const float* in, float* out, float* sums", body)
+    whole, sums = torch.zeros(100), torch.zeros(64)
+    run(made, whole[20:84], whole, sums)
+    assert sums.tolist() == [1.0] * 44 + [0.0] * 20
+    assert whole.tolist() == [1.0] * 64 + [0.0] * 36
+    whole = torch.zeros(100)
+    run(made, whole, whole[20:84], sums)  # what is written lies inside of what is read
+    assert sums.tolist() == [0.0] * 20 + [1.0] * 44
+    assert whole.tolist() == [0.0] * 20 + [1.0] * 64 + [0.0] * 16
+
+
 def test_a_missing_barrier_changes_the_result(emulator):
     text = "extern __shared__ float smem[]; smem[threadIdx.x] = threadIdx.x;\n{}\n"
     text += "out[threadIdx.x] = smem[(threadIdx.x + 1) % 64];"
