@@ -7,6 +7,8 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor
 
+_NOTHING = nullcontext()
+
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
     """float32 for the half types, otherwise the dtype itself.
@@ -24,5 +26,5 @@ def in_dtype(tensor: Tensor, dtype: torch.dtype) -> Tensor:
 def no_autocast(device: torch.device) -> AbstractContextManager:
     """A scan's inputs are already of one dtype: autocast has nothing left to decide inside it."""
     if not torch.is_autocast_enabled(device.type):
-        return nullcontext()
+        return _NOTHING
     return torch.autocast(device.type, enabled=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import Literal
 
 import torch
@@ -33,16 +33,16 @@ class Call:
     hold_cell: int = 0
     inner_bias: bool = False
 
-    @property
+    @cached_property
     def gates(self) -> int:
         return 4 if self.cell == "lstm" else 3
 
-    @property
+    @cached_property
     def merged(self) -> bool:
         """Whether all gates read one projection."""
         return self.tied and self.masks != 2
 
-    @property
+    @cached_property
     def slots(self) -> int:
         """How many d-wide summaries of the state a step has."""
         if not self.merged:
@@ -65,28 +65,27 @@ class Call:
         }
 
 
-def _kind(tensor: Tensor | None, axis: int) -> int:
-    if tensor is None:
-        return 0
-    return 1 if tensor.shape[axis] == 1 else 2
-
-
 def facts(call: ScanCall, cell: Cell) -> tuple:
     """The fields of the `Call` that describes a scan."""
-    units, structure, factors = call.shape[-1], call.structure, call.factors
-    dense, hold, hold_cell = structure == "dense", call.hold, call.hold_cell
+    initial, structure, factors = call.initial, call.structure, call.factors
+    units, dense = initial.shape[-1], structure == "dense"
+    masks, hold, hold_cell = call.masks, call.hold, call.hold_cell
     return (
         cell,
         units,
         None if dense else factors[0].shape[-1],
-        call.dtype,
+        initial.dtype,
         structure == "low_rank_plus_diagonal",
         not dense and factors[1].shape[0] == 1,
-        _kind(call.masks, 0),
-        2 if hold is not None and units == 1 else _kind(hold, -1),
-        2 if hold_cell is not None and units == 1 else _kind(hold_cell, -1),
+        0 if masks is None else 1 if masks.shape[0] == 1 else 2,
+        0 if hold is None else _held(hold, units),
+        0 if hold_cell is None else _held(hold_cell, units),
         call.inner_bias is not None,
     )
+
+
+def _held(hold: Tensor, units: int) -> int:
+    return 1 if hold.shape[-1] == 1 < units else 2
 
 
 @cache
