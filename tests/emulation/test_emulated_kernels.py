@@ -17,6 +17,7 @@ from accuracy import assert_accurate
 from emulator import BACKWARDS
 from gpu import scan_cases
 from gpu.input_cases import KINDS, compared, made
+from gpu.input_cases import cast as cast_inputs
 from gpu.scan_cases import Case, cast, formed, kernel, loop, make, rms, scan_of, strided, worst
 
 from passnet.ops import gru_backends, lstm_backends
@@ -614,6 +615,23 @@ def test_stages_of_held_rows_are_passed_over(emulator, monkeypatch, cell, wide):
     expected = gradients()
     summaries[3:70], back[3:70], drive[:, 3:70] = (float("nan"),) * 3
     for got, wanted in zip(gradients(), expected, strict=True):
+        assert torch.equal(got, wanted) and got.abs().sum() > 0
+
+
+@pytest.mark.parametrize("kind, scaled", KINDS)
+@pytest.mark.parametrize("cell", ["gru_after", "lstm"])
+def test_input_gradients_pass_over_held_rows(emulator, kind, scaled, cell):
+    gates, rows = (4 if cell == "lstm" else 3), (80, 8)
+    exact, grad = made((gates, *rows, 20, 6), kind, scaled, True, torch.float32, "cpu")
+    given, grad, chip = cast_inputs(exact, torch.float32), grad.float(), emulator(processors=1)
+    hold = torch.zeros(*rows, 1)
+    hold[3:70] = 1.0
+    hold[75:, 1:] = 1.0
+    grad = grad * (1 - hold)
+    expected = inputs.gradients(given, grad, chip)
+    grad[:, 3:70] = float("nan")
+    holds = (hold, hold if cell == "lstm" else None)
+    for got, wanted in zip(inputs.gradients(given, grad, chip, holds=holds), expected, strict=True):
         assert torch.equal(got, wanted) and got.abs().sum() > 0
 
 

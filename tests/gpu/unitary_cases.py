@@ -93,7 +93,7 @@ def kernel(call: UnitaryScan, grad: Tensor, **where) -> dict[str, Tensor]:
     if isinstance(call.source, Inputs):
         source = call.source
         found = [source.features_gradient(grad_drive)] if source.needs_gradient else []
-        found.append(engine.input_gradients(source, grad_drive)[0])
+        found.append(engine.input_gradients(source, grad_drive, call)[0])
     return _named(call, states, [*found, *rest])
 
 

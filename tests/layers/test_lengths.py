@@ -130,6 +130,20 @@ def test_the_final_state_is_the_last_real_one(kind):
     assert torch.equal(parts_of(state)[0][-1], y[ends, torch.arange(B)])
 
 
+@grid
+def test_what_is_real_is_the_same_without_zeros_behind_it(kind, layers, bidirectional):
+    layer, x = build(kind, layers, bidirectional), signed(T, B, M)
+    real = (torch.arange(T)[:, None] < torch.tensor(LENGTHS)).unsqueeze(-1)
+    found = []
+    for zero_padding in (True, False):
+        y, state = layer(x, lengths=torch.tensor(LENGTHS), zero_padding=zero_padding)
+        assert zero_padding == bool((y[~real.squeeze(-1)] == 0).all())
+        y = torch.where(real, y, 0)
+        grads = torch.autograd.grad(y.square().sum(), list(layer.parameters()))
+        found.append([y, *parts_of(state), *grads])
+    assert all(map(torch.equal, *found))
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_full_lengths_change_nothing(kind):
     layer = build(kind, 2, True)

@@ -153,15 +153,19 @@ class RecurrentLayer(nn.Module, ABC):
         input: Tensor | PackedSequence,
         hx: Tensor | States | None = None,
         lengths: Tensor | list[int] | None = None,
+        *,
+        zero_padding: bool = True,
     ):
         """(output, final state), shaped as torch.nn's.
 
         `lengths` gives each sequence's number of steps in a padded batch: outputs beyond it are
         zero and the final state is that of its last real step, as with packing but without it.
+        Who does not read outputs beyond the end can save a pass over all of them, and one over
+        their gradients, with `zero_padding=False`: any number may then stand there.
         Integer inputs, without the feature axis, are symbols: the same as one-hot vectors.
         """
         x, state, sequences = self._read(input, hx, lengths)
-        output, finals = self._run(x, state, sequences)
+        output, finals = self._run(x, state, sequences, zero_padding)
         return sequences.write(output), self._join(sequences.write_state(s) for s in finals)
 
     def step(self, input: Tensor, state: Tensor | States | None = None):
@@ -279,7 +283,9 @@ class RecurrentLayer(nn.Module, ABC):
             for start in starts
         )
 
-    def _run(self, x: Tensor, state: States, sequences: Sequences) -> tuple[Tensor, list[Tensor]]:
+    def _run(
+        self, x: Tensor, state: States, sequences: Sequences, zero_padding: bool
+    ) -> tuple[Tensor, list[Tensor]]:
         ended = sequences.ended(x.device)
         x, scale = self.dropouts.input(x, self.input_size, state[0].dtype, training=self.training)
         finals = []
@@ -297,7 +303,7 @@ class RecurrentLayer(nn.Module, ABC):
             if layer < self.num_layers - 1:
                 x = nn.functional.dropout(x, self.dropout, self.training)
         x = self.dropouts.output(x, training=self.training)
-        if ended is not None:
+        if ended is not None and zero_padding:
             x = torch.where(ended, 0.0, x)  # masked_fill() would copy x first, and its gradient
         # Copies: a final state that were a view of the outputs could not be detached in place.
         if len(finals) == 1:

@@ -126,8 +126,10 @@ class Engine(ABC, Generic[Call]):
         """`backward` where nobody reads `saved` again; None for an output that nothing used."""
         return self.backward(call, filled(grads, outputs), outputs, saved)
 
-    def input_gradients(self, inputs: Inputs, grad_drive: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Those of the input matrices and biases, for engines with a faster way."""
+    def input_gradients(
+        self, inputs: Inputs, grad_drive: Tensor, call: Call
+    ) -> tuple[Tensor, Tensor | None]:
+        """Those of a call's input matrices and biases, for engines with a faster way."""
         return inputs.gradients(grad_drive)
 
 
@@ -196,7 +198,7 @@ class ScanOp(Generic[Call]):
             by = self.engines[engine]
             backward = by.last_backward if last else by.backward
             grad_drive, *found = backward(call, grads, outputs, saved)
-            found = _source_gradients(by, call.source, grad_drive) + found
+            found = _source_gradients(by, call, grad_drive) + found
         return [in_dtype(grad, tensor.dtype) for grad, tensor in zip(found, live, strict=True)]
 
     def _fake_backward(self, grads, live, fixed, kept, layout, engine):
@@ -259,13 +261,14 @@ class _Direct(torch.autograd.Function):
         return None, None, None, None, None, *found, *([None] * len(fixed))
 
 
-def _source_gradients(engine: Engine, source: Source, grad_drive: Tensor) -> list[Tensor]:
+def _source_gradients(engine: Engine[Call], call: Call, grad_drive: Tensor) -> list[Tensor]:
     """The gradients of a source's live tensors, in their order."""
+    source = call.source
     if isinstance(source, Tensor):
         return [grad_drive]
     grad_drive = in_dtype(grad_drive, source.weight.dtype)
     features = [source.features_gradient(grad_drive)] if source.needs_gradient else []
-    weight, bias = engine.input_gradients(source, grad_drive)
+    weight, bias = engine.input_gradients(source, grad_drive, call)
     return [*features, weight, *([] if bias is None else [bias])]
 
 

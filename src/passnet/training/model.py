@@ -80,7 +80,9 @@ class SequenceNetwork(Network):
     def forward(
         self, inputs: Tensor, state: State | None = None, lengths: Tensor | None = None
     ) -> tuple[Tensor, State]:
-        features, final = self.rnn(inputs, self._enter(state), lengths=lengths)
+        # Whatever stands beyond the end is left out of the loss.
+        words = {"zero_padding": False} if isinstance(self.rnn, RecurrentLayer) else {}
+        features, final = self.rnn(inputs, self._enter(state), lengths=lengths, **words)
         if self.readout == "last":
             features = _last(features, lengths)
         if self.hidden is not None:

@@ -49,6 +49,11 @@ class Call:
             return self.gates
         return 2 if self.cell == "gru_before" else 1
 
+    @cached_property
+    def rests(self) -> bool:
+        """Whether a sequence may rest: its whole state is held, and nothing has a gradient."""
+        return self.hold == 1 and (self.cell != "lstm" or self.hold_cell == 1)
+
     def constants(self) -> dict[str, int]:
         """The macros every kernel source reads."""
         return {

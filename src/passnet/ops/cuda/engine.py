@@ -148,8 +148,12 @@ class CudaEngine(Engine[Scan]):
             )
         return [grad_drive, *starts, *rest]
 
-    def input_gradients(self, inputs: Inputs, grad_drive: Tensor) -> tuple[Tensor, Tensor | None]:
-        return inputs_on_gpu.gradients(inputs, grad_drive, self._chip_of(grad_drive.device))
+    def input_gradients(
+        self, inputs: Inputs, grad_drive: Tensor, call: Scan
+    ) -> tuple[Tensor, Tensor | None]:
+        rests = describe(call, self.cell(call)).rests
+        holds = (call.hold, call.hold_cell) if rests else (None, None)
+        return inputs_on_gpu.gradients(inputs, grad_drive, self._chip_of(call.device), holds=holds)
 
     def _serve(self, found: Call, call: Scan) -> tuple[Chip, ModuleType]:
         chip = self._chip_of(call.device)

@@ -106,17 +106,33 @@ def gradient_tiles(units: int, width: int, *, symbols: bool) -> Tiles:
 
 @cache
 def gradient_options(
-    cut: Tiles, gates: int, units: int, dtype: torch.dtype, *, symbols: bool, bias: bool
+    cut: Tiles,
+    gates: int,
+    units: int,
+    dtype: torch.dtype,
+    *,
+    symbols: bool,
+    bias: bool,
+    rests: bool = False,
 ) -> tuple[str, ...]:
-    """The macros for the gradients of input matrices."""
+    """The macros for the gradients of input matrices; `rests`: of sequences that may rest."""
     constants = {"IO_TYPE": ELEMENTS[dtype], "CELL": {2: 3, 3: 0, 4: 2}[gates], "N": units}
     constants |= {"SYMBOLS": int(symbols), "BIAS": int(bias), "D": 0, "DIAG": 0, "TIED": 0}
-    constants |= {"MASKS": 0, "HOLD": 0, "HOLD_CELL": 0, "INNER": 0}
+    constants |= {"MASKS": 0, "HOLD": int(rests), "HOLD_CELL": int(rests), "INNER": 0}
     return (*cut.options(), *macros(constants))
 
 
-def gradients(inputs: Inputs, grad_drive: Tensor, chip: Chip) -> tuple[Tensor, Tensor | None]:
-    """`inputs.gradients(grad_drive)`, by kernels where they serve."""
+def gradients(
+    inputs: Inputs,
+    grad_drive: Tensor,
+    chip: Chip,
+    *,
+    holds: tuple[Tensor | None, Tensor | None] = (None, None),
+) -> tuple[Tensor, Tensor | None]:
+    """`inputs.gradients(grad_drive)`, by kernels where they serve.
+
+    Rows whose `holds` of state and cell are all one have no gradient, and are passed over.
+    """
     if not serves(inputs):
         return inputs.gradients(grad_drive)
     gates, steps, batch, units = grad_drive.shape
@@ -129,13 +145,27 @@ def gradients(inputs: Inputs, grad_drive: Tensor, chip: Chip) -> tuple[Tensor, T
     cut = gradient_tiles(units, width, symbols=symbols)
     chunks, each = chunks_of(cut, gates, rows, chip)
     parts = torch.empty(chunks * total, dtype=torch.float32, device=grad_drive.device)
-    options = gradient_options(cut, gates, units, grad_drive.dtype, symbols=symbols, bias=bias)
+    rests = holds[0] is not None
+    options = gradient_options(
+        cut, gates, units, grad_drive.dtype, symbols=symbols, bias=bias, rests=rests
+    )
     first, second = kernels(options, cut.shared, chip)
     sources = [None, x, scale] if symbols else [x, None, None]
     first.launch(
         (cut.each, gates, chunks),
         cut.threads,
-        [aligned(grad_drive), *[None] * 8, *sources, parts, rows, batch, each],
+        [
+            aligned(grad_drive),
+            *[None] * 4,
+            *map(dense, holds),
+            None,
+            None,
+            *sources,
+            parts,
+            rows,
+            batch,
+            each,
+        ],
     )
     second.launch((ceil(total / 256), 1, 1), 256, [parts, weight, None, None, sums, chunks])
     return weight, sums

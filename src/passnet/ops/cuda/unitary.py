@@ -113,7 +113,9 @@ class CudaUnitary(Engine[UnitaryScan]):
         reflections = vectors.unflatten(0, (2, 2)).mT.contiguous()
         return [grad_drive, grad_initial, angles, reflections, bias.squeeze(0)]
 
-    def input_gradients(self, inputs: Inputs, grad_drive: Tensor) -> tuple[Tensor, Tensor | None]:
+    def input_gradients(
+        self, inputs: Inputs, grad_drive: Tensor, call: UnitaryScan
+    ) -> tuple[Tensor, Tensor | None]:
         return inputs_on_gpu.gradients(inputs, grad_drive, self._chip_of(grad_drive.device))
 
     def _launch(self, call: UnitaryScan, first: list, rest: list, *, backward: bool) -> None:

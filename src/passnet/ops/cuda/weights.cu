@@ -78,7 +78,7 @@ __device__ __forceinline__ void copy(float* to, const T* from, bool inside) {
 }
 
 // A row whose state is held whole has no gradient, and a stage of such rows adds nothing.
-constexpr bool PASSES = RECURRENT && HOLD == 1 && (CELL != 2 || HOLD_CELL == 1);
+constexpr bool PASSES = HOLD == 1 && (CELL != 2 || HOLD_CELL == 1);
 struct Stages {
   const io_t *hold, *hold_cell;
   int first, last, count;  // the rows of a chunk, and in how many stages they come
@@ -285,8 +285,15 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   long long at = (long long)(first + upcoming * RT + row_in) * N + unit;
   columns += (long long)(first + upcoming * RT + krow_in) * COLUMN_STEP;
 
+  // The stages on their way, from the next to be multiplied on: where some are passed over, symbols have
+  // to be told from which rows they are.
+  int awaited[STAGES - 1] = {};
+
   // Begins to copy a stage, in a group that is empty behind the last one. Rows beyond the end are zero.
   auto fetch = [&](auto plain) {
+#pragma unroll
+    for (int i = 0; i < STAGES - 2; i++) awaited[i] = awaited[i + 1];
+    awaited[STAGES - 2] = upcoming;
     if (upcoming < stages.count) {
       Stage& stage = ring[fetched % STAGES];
 #pragma unroll
@@ -361,7 +368,7 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
       const Piece<column_t, KVEC> staged = piece<column_t, KVEC>(&stage.z[r][column]);
       Piece<float, KVEC> result;
 #pragma unroll
-      for (int e = 0; e < KVEC; e++) result.of[e] = number(staged.of[e], first + index * RT + r);
+      for (int e = 0; e < KVEC; e++) result.of[e] = number(staged.of[e], first + awaited[0] * RT + r);
       piece<float, KVEC>(&stage.z[r][column]) = result;
     }
   };
