@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
@@ -36,7 +35,7 @@ class Inputs:
     needs_gradient: bool = False
     """Whether the features have one; the matrices and biases always do."""
 
-    @cached_property
+    @property
     def shape(self) -> torch.Size:
         """That of the drive."""
         gates, units, _ = self.weight.shape
