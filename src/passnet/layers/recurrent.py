@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self, cast
+from typing import ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -135,7 +135,7 @@ class RecurrentLayer(nn.Module, ABC):
 
     def _at(self, index: int) -> RecurrentCell:
         # By name: indexing the list takes a microsecond or two more.
-        return cast(RecurrentCell, self.cells._modules[str(index)])
+        return self._modules["cells"]._modules[str(index)]  # pyright: ignore
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw all parameters anew; initial states start at zero."""
@@ -264,24 +264,19 @@ class RecurrentLayer(nn.Module, ABC):
         weight = self._first.input_weight
         x = sequences.cast(weight.dtype, weight.device)
         dtype = x.dtype if x.is_floating_point() else sequences.compute_dtype(weight)
-        return x, self._initial_state(hx, sequences, dtype), sequences
+        return x, self._initial_state(hx, sequences, dtype, weight.device), sequences
 
-    def _initial_state(self, hx, sequences: Sequences, dtype: torch.dtype) -> States:
-        count, batch = len(self.cells), sequences.batch
-        device = self._first.input_weight.device
+    def _initial_state(
+        self, hx, sequences: Sequences, dtype: torch.dtype, device: torch.device
+    ) -> States:
+        shape = self.num_layers * self.directions, sequences.batch, self.hidden_size
         if hx is not None:
-            given = self._split(hx)
-            return tuple(
-                sequences.read_state(s, name, (count, batch, self.hidden_size), dtype, device)
-                for s, name in zip(given, self.state_names, strict=True)
-            )
-        starts = (getattr(self, f"initial_{name}") for name in self.state_names)
-        return tuple(
-            torch.zeros(count, batch, self.hidden_size, dtype=dtype, device=device)
-            if start is None
-            else start.to(dtype).unsqueeze(1).expand(-1, batch, -1)
-            for start in starts
-        )
+            given = zip(self._split(hx), self.state_names, strict=True)
+            return tuple(sequences.read_state(s, name, shape, dtype, device) for s, name in given)
+        if not self.learn_initial_state:
+            return tuple([torch.zeros(shape, dtype=dtype, device=device) for _ in self.state_names])
+        starts = [getattr(self, f"initial_{name}") for name in self.state_names]
+        return tuple([start.to(dtype).unsqueeze(1).expand(shape) for start in starts])
 
     def _run(
         self, x: Tensor, state: States, sequences: Sequences, zero_padding: bool
@@ -293,7 +288,7 @@ class RecurrentLayer(nn.Module, ABC):
             outputs = []
             for direction in range(self.directions):
                 index = layer * self.directions + direction
-                start = tuple(part[index] for part in state)
+                start = tuple([part[index] for part in state])
                 states = self._run_cell(self._at(index), x, scale, start, ended, direction == 1)
                 last = slice(0, 1) if direction == 1 else slice(-1, None)
                 finals.append([part[last] for part in states])
@@ -335,9 +330,9 @@ class RecurrentLayer(nn.Module, ABC):
             # Padding then comes first, where the state is held at its start: no gather is needed.
             x, scale = x.flip(0), None if scale is None else scale.flip(0)
         source = cell.inputs(x, start[0].dtype, scale=scale)
-        masks = self.dropouts.state_masks(
-            start[0], gates=cell.recurrent.masks_needed, training=self.training
-        )
+        masks = None
+        if self.training and self.dropouts.state_rate:
+            masks = self.dropouts.state_masks(start[0], gates=cell.recurrent.masks_needed)
         holds = self.dropouts.holds(
             start[0], ended, steps=len(x), count=len(self.state_names), training=self.training
         )

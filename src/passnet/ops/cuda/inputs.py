@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 from math import ceil
 
 import torch
@@ -16,9 +16,9 @@ from passnet.ops.cuda.weights import (
     MANY_UNITS,
     RESERVED,
     SHARED_EACH,
+    Sums,
     Tiles,
-    chunks_of,
-    kernels,
+    sums_of,
     tiles,
 )
 from passnet.ops.inputs import Inputs
@@ -69,24 +69,13 @@ def drive_of(call: ScanCall, chip: Chip, *, room: Tensor | None = None) -> Tenso
 
 def form_drive(inputs: Inputs, chip: Chip, *, room: Tensor | None = None) -> Tensor:
     """`inputs.drive()` in one pass."""
-    weight, symbols = inputs.weight, not inputs.x.is_floating_point()
-    gates, steps, batch, units = inputs.shape
-    rows = steps * batch
+    x, weight, bias, scale = inputs.x.contiguous(), inputs.weight, inputs.bias, inputs.scale
     drive = weight.new_empty(inputs.shape) if room is None else room
-    x, bias, scale = inputs.x.contiguous(), inputs.bias, inputs.scale
-    options = drive_options(
-        units,
-        weight.shape[-1],
-        weight.dtype,
-        symbols=symbols,
-        scale=scale is not None,
-        bias=bias is not None,
-    )
-    across = ceil(units / UNITS)
-    wanted = chip.processors * _resident(weight.shape[-1], symbols) // (across * gates) or 1
-    each = ceil(ceil(rows / min(wanted, ceil(rows / ROWS))) / ROWS) * ROWS
-    _drive_kernel(options, chip).launch(
-        (across, gates, ceil(rows / each)),
+    symbols, rows = not x.is_floating_point(), x.shape[0] * x.shape[1]
+    sizes = (*weight.shape, weight.dtype, symbols, scale is not None, bias is not None)
+    kernel, grid, each = _drive_launch(sizes, rows, chip)
+    kernel.launch(
+        grid,
         THREADS,
         [None if symbols else x, x if symbols else None, dense(scale), weight.contiguous(),
          dense(bias), drive, rows, each],
@@ -94,9 +83,17 @@ def form_drive(inputs: Inputs, chip: Chip, *, room: Tensor | None = None) -> Ten
     return drive
 
 
-def _resident(width: int, symbols: bool) -> int:
+@lru_cache(4096)
+def _drive_launch(sizes: tuple, rows: int, chip: Chip) -> tuple[Launches, tuple, int]:
+    """The kernel, its grid and the rows of a block."""
+    gates, units, width, dtype, symbols, scale, bias = sizes
+    options = drive_options(units, width, dtype, symbols=symbols, scale=scale, bias=bias)
     shared = 4 * width * (UNITS + 1 + (0 if symbols else ROWS)) + RESERVED
-    return min(BLOCKS_EACH, SHARED_EACH // shared)
+    resident = min(BLOCKS_EACH, SHARED_EACH // shared)
+    across = ceil(units / UNITS)
+    wanted = chip.processors * resident // (across * gates) or 1
+    each = ceil(ceil(rows / min(wanted, ceil(rows / ROWS))) / ROWS) * ROWS
+    return _drive_kernel(options, chip), (across, gates, ceil(rows / each)), each
 
 
 def gradient_tiles(units: int, width: int, *, symbols: bool) -> Tiles:
@@ -141,31 +138,19 @@ def gradients(
     symbols, bias = not x.is_floating_point(), inputs.bias is not None
     weight = grad_drive.new_empty(gates, units, width)
     sums = grad_drive.new_empty(gates, units) if bias else None
-    total = gates * units * (width + bias)
-    cut = gradient_tiles(units, width, symbols=symbols)
-    chunks, each = chunks_of(cut, gates, rows, chip)
-    parts = torch.empty(chunks * total, dtype=torch.float32, device=grad_drive.device)
-    rests = holds[0] is not None
-    options = gradient_options(
-        cut, gates, units, grad_drive.dtype, symbols=symbols, bias=bias, rests=rests
-    )
-    first, second = kernels(options, cut.shared, chip)
     sources = [None, x, scale] if symbols else [x, None, None]
-    first.launch(
-        (cut.each, gates, chunks),
-        cut.threads,
-        [
-            aligned(grad_drive),
-            *[None] * 4,
-            *map(dense, holds),
-            None,
-            None,
-            *sources,
-            parts,
-            rows,
-            batch,
-            each,
-        ],
+    given = [aligned(grad_drive), *[None] * 4, *map(dense, holds), None, None, *sources]
+    sizes = (gates, units, width, grad_drive.dtype, symbols, bias, holds[0] is not None)
+    _gradient_sums(sizes, rows, chip).run(
+        given, rows, batch, [weight, None, None, sums], grad_drive.device
     )
-    second.launch((ceil(total / 256), 1, 1), 256, [parts, weight, None, None, sums, chunks])
     return weight, sums
+
+
+@lru_cache(4096)
+def _gradient_sums(sizes: tuple, rows: int, chip: Chip) -> Sums:
+    gates, units, width, dtype, symbols, bias, rests = sizes
+    cut = gradient_tiles(units, width, symbols=symbols)
+    options = gradient_options(cut, gates, units, dtype, symbols=symbols, bias=bias, rests=rests)
+    numbers = [gates * units * (width + bias)] * 2
+    return sums_of(cut, options, chip, jobs=gates, rows=rows, numbers=numbers)

@@ -113,6 +113,47 @@ def _chunks(blocks: int, slots: int, rows: int) -> tuple[int, int]:
     return ceil(rows / each), each
 
 
+@dataclass(frozen=True)
+class Sums:
+    """The two launches that sum up some jobs over so many rows."""
+
+    parts: Launches
+    grid: tuple[int, int, int]
+    threads: int
+    each: int  # rows of a chunk
+    floats: int  # of all chunks' results
+    totals: Launches
+    blocks: int
+
+    def run(self, given: list, rows: int, batch: int, results: list, device: torch.device) -> None:
+        """Fill four `results` from what `weight_parts` is given before its own."""
+        parts = torch.empty(self.floats, dtype=torch.float32, device=device)
+        self.parts.launch(self.grid, self.threads, [*given, parts, rows, batch, self.each])
+        self.totals.launch((self.blocks, 1, 1), 256, [parts, *results, self.grid[2]])
+
+
+def sums_of(
+    cut: Tiles, options: tuple[str, ...], chip: Chip, *, jobs: int, rows: int, numbers: list[int]
+) -> Sums:
+    """How jobs with so many numbers in a chunk, and so many in the end, are summed up."""
+    chunks, each = chunks_of(cut, jobs, rows, chip)
+    first, second = kernels(options, cut.shared, chip)
+    in_chunk, in_all = numbers
+    grid = (cut.each, jobs, chunks)
+    return Sums(first, grid, cut.threads, each, chunks * in_chunk, second, ceil(in_all / 256))
+
+
+@lru_cache(4096)
+def _recurrent_sums(found: Call, rows: int, chip: Chip) -> Sums:
+    assert found.rank is not None
+    cut, jobs = tiles_of(found), found.gates + found.slots
+    matrix, rights = found.units * found.rank, 1 if found.tied else found.gates
+    own = found.units * (found.diagonal * found.gates + found.inner_bias)
+    numbers = [jobs * matrix + own, (found.gates + rights) * matrix + own]
+    options = recurrent_options(found, cut)
+    return sums_of(cut, options, chip, jobs=jobs, rows=rows, numbers=numbers)
+
+
 def recurrent_gradients(
     chip: Chip,
     found: Call,
@@ -126,25 +167,18 @@ def recurrent_gradients(
     """[dL, dR, dD where there is one, the inner bias' where there is one]."""
     gates, summaries = saved
     steps, batch, units = states.shape
-    rows, cut, jobs = steps * batch, tiles_of(found), found.gates + found.slots
-    chunks, each = chunks_of(cut, jobs, rows, chip)
+    rows = steps * batch
     # Dense whatever the strides of the factors: the kernel writes one row after the other.
-    results = [factor.new_empty(factor.shape) for factor in call.factors]
-    results += [] if call.inner_bias is None else [call.inner_bias.new_empty(units)]
-    left, right, *own = results
-    total = jobs * left[0].numel() + sum(result.numel() for result in own)
-    parts = torch.empty(chunks * total, dtype=torch.float32, device=states.device)
-    first, second = kernels(recurrent_options(found, cut), cut.shared, chip)
+    layout = torch.contiguous_format
+    results = [torch.empty_like(factor, memory_format=layout) for factor in call.factors]
+    if call.inner_bias is not None:
+        results.append(call.inner_bias.new_empty(units))
     masks = None if call.masks is None else aligned(call.masks)
-    first.launch(
-        (cut.each, jobs, chunks),
-        cut.threads,
-        [grad_drive, states, aligned(call.initial), gates, masks, dense(call.hold),
-         dense(call.hold_cell), summaries, grad_summaries, None, None, None, parts, rows, batch,
-         each],
-    )  # fmt: skip
-    diagonal = own[0] if found.diagonal else None
-    inner = own[-1] if found.inner_bias else None
-    blocks = ceil(sum(result.numel() for result in results) / 256)
-    second.launch((blocks, 1, 1), 256, [parts, left, right, diagonal, inner, chunks])
+    given = [grad_drive, states, aligned(call.initial), gates, masks, dense(call.hold),
+             dense(call.hold_cell), summaries, grad_summaries, None, None, None]  # fmt: skip
+    diagonal = results[2] if found.diagonal else None
+    inner = results[-1] if found.inner_bias else None
+    _recurrent_sums(found, rows, chip).run(
+        given, rows, batch, [*results[:2], diagonal, inner], states.device
+    )
     return results
