@@ -330,7 +330,7 @@ const char* run_grid(const Body& body, const Launch& how, const Argument* given,
   if (!sigsetjmp(escape, 1)) {
     own.arguments.place(body, given, count);
     own.run();
-    own.arguments.copy_back(given);
+    own.arguments.copy_back();
   }
   for (int i = 0; i < 4; i++) sigaction(signals[i], &old[i], nullptr);
   sigaltstack(&old_stack, nullptr);

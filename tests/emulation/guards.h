@@ -1,9 +1,10 @@
 // The memory a kernel gets for its arguments: copies that end where a page ends, between pages that
 // nobody may touch. What is constant cannot be written; what began between two multiples of sixteen
-// bytes does so again, and what lies inside of another argument lies inside of its copy.
+// bytes does so again. Arguments that overlap, one of which is written, are one copy.
 #pragma once
 #include "grid.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -38,27 +39,34 @@ class Guards {
              wanted.width);
     }
     copies.resize(count);
-    for (int i = 0; i < count; i++) values.push_back(given[i].value);
-    std::vector<int> inside(count, -1);
-    std::vector<bool> constant(count);
-    for (int i = 0; i < count; i++) constant[i] = body.parameters[i].constant;
+    for (int i = 0; i < count; i++) {
+      values.push_back(given[i].value);
+      if (body.parameters[i].width && given[i].bytes)
+        copies[i] = {i, given[i].value, given[i].value + given[i].bytes, body.parameters[i].constant};
+    }
+    // Arguments that overlap are one memory, unless all of them are constant.
+    for (bool again = true; again;) {
+      again = false;
+      for (Copy& one : copies)
+        for (Copy& other : copies)
+          if (one.of != other.of && one.begin < other.end && other.begin < one.end &&
+              !(one.constant && other.constant)) {
+            join(one, other);
+            again = true;
+          }
+    }
     for (int i = 0; i < count; i++)
-      for (int j = 0; j < count && inside[i] < 0; j++)
-        if (i != j && holds(given[j], given[i]) && (j < i || !holds(given[i], given[j])) &&
-            !(constant[i] && constant[j])) {
-          inside[i] = j;
-          constant[j] = false;
-        }
+      if (copies[i].of == i) copy(copies[i]);
     for (int i = 0; i < count; i++)
-      if (inside[i] < 0 && body.parameters[i].width && given[i].bytes)
-        values[i] = copy(copies[i], given[i], constant[i]);
-    for (int i = 0; i < count; i++)
-      if (inside[i] >= 0) values[i] = values[inside[i]] + (given[i].value - given[inside[i]].value);
+      if (copies[i].of >= 0) {
+        const Copy& whole = copies[copies[i].of];
+        values[i] = reinterpret_cast<unsigned long long>(whole.data) + (given[i].value - whole.begin);
+      }
   }
-  void copy_back(const Argument* given) const {
-    for (size_t i = 0; i < copies.size(); i++)
-      if (copies[i].map && !copies[i].constant)
-        memcpy(reinterpret_cast<void*>(given[i].value), copies[i].data, copies[i].bytes);
+  void copy_back() const {
+    for (const Copy& one : copies)
+      if (one.map && !one.constant)
+        memcpy(reinterpret_cast<void*>(one.begin), one.data, one.end - one.begin);
   }
   // Whose guard an address hit, and where.
   std::string blame(const char* at) const {
@@ -66,7 +74,7 @@ class Guards {
     for (size_t i = 0; i < copies.size(); i++) {
       const Copy& one = copies[i];
       if (at < one.map || at >= one.map + one.mapped) continue;
-      const long offset = at - one.data, bytes = one.bytes;
+      const long offset = at - one.data, bytes = one.end - one.begin;
       snprintf(text, sizeof(text), "%s argument %zu at byte %ld of %ld",
                offset >= 0 && offset < bytes ? "writes the constant" : "is outside of", i, offset, bytes);
       return text;
@@ -77,30 +85,36 @@ class Guards {
 
  private:
   struct Copy {
-    char *map = nullptr, *data = nullptr;
-    size_t mapped = 0, bytes = 0;
+    int of = -1;  // whose copy it is: its own, or that of an argument that it overlaps
+    unsigned long long begin = 0, end = 0;
     bool constant = false;
+    char *map = nullptr, *data = nullptr;
+    size_t mapped = 0;
   };
   std::vector<Copy> copies;
 
-  static bool holds(const Argument& outer, const Argument& inner) {
-    return inner.bytes && outer.value <= inner.value &&
-           inner.value + inner.bytes <= outer.value + outer.bytes;
+  void join(const Copy& one, const Copy& other) {
+    const int keep = std::min(one.of, other.of), gone = std::max(one.of, other.of);
+    const unsigned long long begin = std::min(one.begin, other.begin), end = std::max(one.end, other.end);
+    for (Copy& each : copies)
+      if (each.of == keep || each.of == gone) {
+        each.of = keep;
+        each.begin = begin;
+        each.end = end;
+        each.constant = false;
+      }
   }
-  unsigned long long copy(Copy& one, const Argument& given, bool constant) {
-    const size_t spare = (16 - given.value % 16) % 16;
-    const size_t inner = (given.bytes + spare + page - 1) / page * page;
+  void copy(Copy& one) {
+    const size_t bytes = one.end - one.begin, spare = (16 - one.begin % 16) % 16;
+    const size_t inner = (bytes + spare + page - 1) / page * page;
     one.mapped = inner + 2 * page;
-    one.bytes = given.bytes;
-    one.constant = constant;
     one.map = static_cast<char*>(
         mmap(nullptr, one.mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    one.data = one.map + page + inner - spare - one.bytes;
+    one.data = one.map + page + inner - spare - bytes;
     memset(one.map + page, poison, inner);
-    memcpy(one.data, reinterpret_cast<const void*>(given.value), one.bytes);
+    memcpy(one.data, reinterpret_cast<const void*>(one.begin), bytes);
     mprotect(one.map, one.mapped, PROT_NONE);
-    mprotect(one.map + page, inner, constant ? PROT_READ : PROT_READ | PROT_WRITE);
-    return reinterpret_cast<unsigned long long>(one.data);
+    mprotect(one.map + page, inner, one.constant ? PROT_READ : PROT_READ | PROT_WRITE);
   }
 };
 

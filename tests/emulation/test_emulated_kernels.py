@@ -39,6 +39,8 @@ VARIANTS = [
 ]  # fmt: skip
 DENSE_VARIANTS = [{"masks": 1}, {"masks": 2, "hold": 1}, {"hold": 2}]
 BFLOAT16, FLOAT16 = torch.bfloat16, torch.float16
+REFERENCE = {cell: gru_backends()[-1] for cell in ("gru_after", "gru_before")}
+REFERENCE["lstm"] = lstm_backends()[-1]
 # Shared memory in which z comes in pieces and some weights are left to the registers.
 CRAMPED = {"gru_after": 26000, "gru_before": 25500, "lstm": 33000}
 
@@ -243,27 +245,40 @@ def test_gradients_take_the_room_of_gates_where_nobody_reads_them_again(emulator
     data = cast(make(case, device="cpu"), case.dtype)
     engine, call = scan_of(case, data, **where(emulator(processors=12), room))
     before = data["drive"].clone()
-    kept = engine.forward(call)
-    assert torch.equal(data["drive"], before), "a drive that was given belongs to the caller"
-    outputs, saved = kept[: call.output_count], kept[call.output_count :]
-    grads = [data["grad"], data["grad_cell"]][: call.output_count]
-    copies = [bits(tensor).clone() for tensor in kept]  # the fourth plane may be anything
-    expected = engine.backward(call, grads, outputs, saved)
-    assert all(map(torch.equal, map(bits, kept), copies))
-    found = engine.last_backward(call, grads, outputs, saved)
-    assert all(map(torch.equal, found, expected))
-    gates, grad_drive = saved[0], found[0]
-    assert grad_drive.untyped_storage().data_ptr() == gates.untyped_storage().data_ptr()
+    # A drive that was given belongs to the caller, and so does its gradient.
+    for source, shared in ((data["drive"], False), (formed(data["drive"]), True)):
+        call = replace(call, source=source)
+        kept = engine.forward(call)
+        assert torch.equal(data["drive"], before)
+        outputs, saved = kept[: call.output_count], kept[call.output_count :]
+        grads = [data["grad"], data["grad_cell"]][: call.output_count]
+        copies = [bits(tensor).clone() for tensor in kept]  # the fourth plane may be anything
+        expected = engine.backward(call, grads, outputs, saved)
+        assert all(map(torch.equal, map(bits, kept), copies))
+        found = engine.last_backward(call, grads, outputs, saved)
+        assert all(map(torch.equal, found, expected))
+        places = [tensor.untyped_storage().data_ptr() for tensor in (saved[0], found[0])]
+        assert (places[0] == places[1]) == shared
+
+
+def through_autograd(monkeypatch, case: Case, data: dict, chip, room=None):
+    """(the CUDA backend on an emulated chip, the call of a case)."""
+    engine, call = scan_of(case, data, **where(chip, room))
+    cuda = (lstm_backends if case.cell == "lstm" else gru_backends)()[0]
+    monkeypatch.setitem(cuda._op.engines, "cuda", engine)
+    return cuda, call
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_a_graph_that_is_retained_can_be_differentiated_again(emulator, monkeypatch, cell):
+@pytest.mark.parametrize("source", ["given", "narrow", "wide"])
+def test_a_graph_that_is_retained_can_be_differentiated_again(emulator, monkeypatch, cell, source):
     case = Case(cell, 20, 4, 3, 2, masks=1, inner=cell == "gru_after")
     data = cast(make(case, device="cpu"), case.dtype)
-    engine, call = scan_of(case, data, **where(emulator()))
-    cuda = (lstm_backends if cell == "lstm" else gru_backends)()[0]
-    monkeypatch.setitem(cuda._op.engines, "cuda", engine)
-    call = replace(call, source=formed(data["drive"]))
+    cuda, call = through_autograd(monkeypatch, case, data, emulator())
+    width = {"narrow": 6, "wide": inputs.WIDEST + 1}.get(source)
+    if width is not None:
+        x, weight = torch.randn(3, 2, width), torch.randn(case.gates, 20, width) / width
+        call = replace(call, source=Inputs(x, weight, None, None, needs_gradient=True))
     live = [tensor.requires_grad_() for tensor in call.flatten()[0]]
     outputs = cuda.run(call)
     grads = [data["grad"], data["grad_cell"]][: len(outputs)]
@@ -273,6 +288,43 @@ def test_a_graph_that_is_retained_can_be_differentiated_again(emulator, monkeypa
         assert all(map(torch.equal, again, expected))
     differentiable = torch.autograd.grad(outputs, live, grads, create_graph=True)
     assert all(map(torch.equal, differentiable, expected))
+
+
+HOLDS = {
+    "gru_after": ["rows", "units"],
+    "gru_before": ["rows", "units"],
+    "lstm": ["rows rows", "units units", "rows none", "none rows", "rows units", "units rows"],
+}
+
+
+@pytest.mark.parametrize("room", [small, large], ids=["small", "large"])
+@pytest.mark.parametrize("cell, kinds", [(cell, kinds) for cell in CELLS for kinds in HOLDS[cell]])
+def test_what_may_be_passed_over_is_right_through_autograd(
+    emulator, monkeypatch, cell, kinds, room
+):
+    """Steps in which all sequences rest, others in which their cells or some units alone do."""
+    case = Case(cell, 20, 4, 12, 8)
+    data = cast(make(case, device="cpu"), case.dtype)
+    rests = torch.zeros(12, 8, 1)
+    rests[5:], rests[3:, 4:] = 1.0, 1.0
+    holds = {"rows": rests, "units": rests.repeat(1, 1, 20), "none": None}
+    holds["units"][5:, :, ::3] = 0.0
+    for name, kind in zip(("hold", "hold_cell"), kinds.split(), strict=False):
+        data[name] = holds[kind]
+    cuda, call = through_autograd(monkeypatch, case, data, emulator(processors=12), room)
+    symbols = torch.randint(0, 6, (12, 8), generator=torch.Generator().manual_seed(1))
+    weight, bias = torch.randn(2, case.gates, 20, 6).unbind()
+    call = replace(call, source=Inputs(symbols, weight, bias[..., 0]))
+    found = []
+    for backend, dtype in ((cuda, torch.float32), (REFERENCE[cell], torch.float64)):
+        live, fixed, layout = call.flatten()
+        live = [tensor.detach().to(dtype).requires_grad_() for tensor in live]
+        fixed = [tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in fixed]
+        outputs = backend.run(type(call).unflatten(live, fixed, layout))
+        total = sum((output * output).sum() for output in outputs)
+        found.append([*outputs, *torch.autograd.grad(total, live)])
+    for ours, truth in zip(*found, strict=True):
+        assert rms([ours.double() - truth]) <= 1e-6 * rms([truth])
 
 
 @pytest.mark.parametrize("used", ["hidden", "cells"])

@@ -87,6 +87,17 @@ def test_arguments_that_overlap_are_one_memory(emulator):
     run(made, whole, whole[20:84], sums)  # what is written lies inside of what is read
     assert sums.tolist() == [0.0] * 20 + [1.0] * 44
     assert whole.tolist() == [0.0] * 20 + [1.0] * 64 + [0.0] * 16
+    whole = torch.zeros(100)
+    run(made, whole[:64], whole[36:], sums)  # neither holds the other
+    assert sums.tolist() == [0.0] * 36 + [1.0] * 28
+    assert whole.tolist() == [0.0] * 36 + [1.0] * 64
+    chain = (
+        "out[threadIdx.x] = 1.0f;\n __syncthreads();\n sums[threadIdx.x] = in[threadIdx.x + 20];"
+    )
+    made = probe(emulator(), "const float* in, const float* more, float* out, float* sums", chain)
+    whole = torch.zeros(120)
+    run(made, whole[10:100], whole, whole[20:84], sums)
+    assert sums.tolist() == [1.0] * 54 + [0.0] * 10
 
 
 def test_a_missing_barrier_changes_the_result(emulator):

@@ -251,7 +251,8 @@ class _Direct(torch.autograd.Function):
         live, fixed, kept = _split(ctx.saved_tensors, *ctx.split)
         how = ctx.layout, ctx.engine
         if ctx.overwritten:  # by an earlier backward of a graph that was retained
-            kept = op._run_forward(live, fixed, *how)
+            with torch.no_grad():
+                kept = op._run_forward(live, fixed, *how)
         if torch.is_grad_enabled():
             # A gradient that is itself to be differentiated goes through the registered op.
             found = op._backward(filled(grads, kept), live, fixed, kept, *how)

@@ -111,7 +111,12 @@ class CudaEngine(Engine[Scan]):
         outputs: list[Tensor],
         saved: list[Tensor],
     ) -> list[Tensor]:
-        return self._backward(call, grads, outputs, saved)
+        # A drive that was given has a gradient of its own, which may be kept and changed; a graph
+        # that holds the backward alone may be replayed.
+        given = isinstance(call.source, Tensor)
+        alone = given or (call.device.type == "cuda" and torch.cuda.is_current_stream_capturing())
+        room = call.initial.new_empty(call.shape) if alone else None
+        return self._backward(call, grads, outputs, saved, room)
 
     def _backward(
         self,
