@@ -126,6 +126,27 @@ def test_squared_hinge_by_hand() -> None:
     assert scores == {"accuracy": 1.0, "error_percent": 0.0, "squared_hinge": 0.0}
 
 
+@pytest.mark.parametrize("kind", ["sequential", "flat"])
+def test_label_smoothing_is_for_training_alone(kind: str) -> None:
+    small = {"source": "synthetic", "sizes": (4, 2, 2)}
+
+    def task(smoothing: float):
+        if kind == "sequential":
+            return SequentialMNIST(**small, label_smoothing=smoothing)
+        return FlatMNIST(**small, loss="cross_entropy", label_smoothing=smoothing)
+
+    plain, smooth = task(0.0), task(0.2)
+    batch = plain.batch("train", 0, batch_size=4)
+    outputs = torch.randn(4, 10, generator=torch.Generator().manual_seed(0))
+    log = outputs.log_softmax(-1)
+    right, all_alike = -log[torch.arange(4), batch.targets].mean(), -log.mean()
+    torch.testing.assert_close(plain.loss(outputs, batch), right)
+    torch.testing.assert_close(smooth.loss(outputs, batch), 0.8 * right + 0.2 * all_alike)
+    scores = [own.finish(own.totals(outputs, batch)) for own in (plain, smooth)]
+    assert scores[0] == scores[1]
+    assert smooth.record()["label_smoothing"] == 0.2
+
+
 def test_penalty_on_the_output_matrix() -> None:
     weight = torch.tensor([[3.0, 0.0], [0.0, 4.0]], requires_grad=True)
     penalty = FlatMNIST(source="synthetic").penalty(weight)
@@ -187,3 +208,9 @@ def test_arguments_are_checked() -> None:
         FlatMNIST(sizes=(10, 0, 10))
     with pytest.raises(ValueError, match="'square' or 'norm'"):
         FlatMNIST(l2_of="cube")
+    with pytest.raises(ValueError, match="a share below 1"):
+        SequentialMNIST(label_smoothing=1.0)
+    with pytest.raises(ValueError, match="needs loss='cross_entropy'"):
+        FlatMNIST(label_smoothing=0.1)
+    with pytest.raises(ValueError, match="'squared_hinge' or 'cross_entropy'"):
+        FlatMNIST(loss="hinge")

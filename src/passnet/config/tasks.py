@@ -74,6 +74,7 @@ class SequentialMnistTask:
     `author` is the permutation of the author's chain (seed 1234), `common` the one most papers use
     (seed 92916), None the reading order. `pool` averages squares of that side into one pixel, for
     (28 / pool)**2 steps. `synthetic` digits need no files; `sizes` are those of their splits.
+    `label_smoothing` spreads that share of a training target over all digits.
     """
 
     permutation: Literal["author", "common"] | None = "author"
@@ -81,6 +82,7 @@ class SequentialMnistTask:
     pool: int = 1
     sizes: tuple[int, int, int] = _SIZES
     order: Order = "shuffled"
+    label_smoothing: float = 0.0
 
     kind: ClassVar[str] = "sequential_mnist"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "error_percent", "cross_entropy_nats")
@@ -97,7 +99,8 @@ class FlatMnistTask:
     """Classify a digit from all its pixels at once, in no order a model could use.
 
     `l2` weighs a penalty on the output matrix: the square of its norm, or with `l2_of="norm"` the
-    norm, as the author's script has it. The rest is as in SequentialMnistTask.
+    norm, as the author's script has it. `loss` is the paper's squared hinge, or the cross-entropy,
+    for which there is `label_smoothing`. The rest is as in SequentialMnistTask.
     """
 
     source: Literal["mnist", "synthetic"] = "mnist"
@@ -106,6 +109,8 @@ class FlatMnistTask:
     l2_of: Literal["square", "norm"] = "square"
     sizes: tuple[int, int, int] = _SIZES
     order: Order = "shuffled"
+    loss: Literal["squared_hinge", "cross_entropy"] = "squared_hinge"
+    label_smoothing: float = 0.0
 
     kind: ClassVar[str] = "flat_mnist"
     metrics: ClassVar[tuple[str, ...]] = ("error_percent", "accuracy", "squared_hinge")
@@ -120,6 +125,11 @@ class FlatMnistTask:
         check_types(self)
         _check_digits(self)
         check_range(self, "l2", low=0, open_low=True)
+        if self.label_smoothing and self.loss != "cross_entropy":
+            raise ConfigurationError(
+                f"label_smoothing: got {self.label_smoothing!r} with the {self.loss} loss, which "
+                "has no shares to smooth; set loss='cross_entropy'"
+            )
 
 
 @dataclass(frozen=True)
@@ -191,6 +201,7 @@ Task = CopyTask | AdditionTask | SequentialMnistTask | FlatMnistTask | Character
 
 
 def _check_digits(task: SequentialMnistTask | FlatMnistTask) -> None:
+    check_range(task, "label_smoothing", low=0, high=1, open_high=True)
     if task.pool < 1 or 28 % task.pool:
         raise ConfigurationError(f"pool: got {task.pool}, expected 1, 2, 4, 7, 14 or 28")
     if min(task.sizes) < 1:

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from passnet.tasks.digit_task import DigitTask
 from passnet.tasks.digits import Source
-from passnet.tasks.labels import class_totals, finish_classes
+from passnet.tasks.labels import class_totals, cross_entropy, finish_classes
 from passnet.tasks.order import Order
 from passnet.tasks.task import Batch, Metric, Split, Totals, widened
 
@@ -20,7 +20,8 @@ from passnet.tasks.task import Batch, Metric, Split, Totals, widened
 class FlatMNIST(DigitTask):
     """784 grey values in [0, 1] and one of ten digits, under the squared hinge loss.
 
-    The loss sums max(0, 1 - t y)**2 over the classes, t = 1 for the digit and -1 for the others.
+    The loss sums max(0, 1 - t y)**2 over the classes, t = 1 for the digit and -1 for the others;
+    with loss="cross_entropy" it is that, with `label_smoothing` as in `SequentialMNIST`.
     l2: weight of the penalty on the output matrix, or None; `l2_of` is the "square" of its norm, as
         the paper says, or the "norm", as the author's script has it.
     """
@@ -40,20 +41,37 @@ class FlatMNIST(DigitTask):
         data_dir: str | None = None,
         check: bool = True,
         sizes: tuple[int, int, int] = (6000, 1000, 1000),
+        loss: Literal["squared_hinge", "cross_entropy"] = "squared_hinge",
+        label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(
-            source=source, pool=pool, order=order, data_dir=data_dir, check=check, sizes=sizes
+            source=source,
+            pool=pool,
+            order=order,
+            data_dir=data_dir,
+            check=check,
+            sizes=sizes,
+            label_smoothing=label_smoothing,
         )
+        if loss not in ("squared_hinge", "cross_entropy"):
+            raise ValueError(f"loss={loss!r}: expected 'squared_hinge' or 'cross_entropy'")
+        if label_smoothing and loss != "cross_entropy":
+            raise ValueError(
+                f"label_smoothing={label_smoothing} needs loss='cross_entropy', not {loss!r}"
+            )
         if l2_of not in ("square", "norm"):
             raise ValueError(f"l2_of={l2_of!r}: expected 'square' or 'norm'")
         self.input_size = self.pixels
         self.l2 = l2
+        self.loss_name = loss
         self.l2_of: Literal["square", "norm"] = l2_of
 
     def _inputs(self, images: Tensor) -> Tensor:
         return images.to(torch.float32) / 255
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
+        if self.loss_name == "cross_entropy":
+            return cross_entropy(outputs, batch, smoothing=self.label_smoothing)
         costs = squared_hinge(widened(outputs), batch.targets)
         return (costs if batch.mask is None else costs * batch.mask).sum() / batch.denominator
 
@@ -76,7 +94,8 @@ class FlatMNIST(DigitTask):
         return {name: scores[name] for name in ("accuracy", "error_percent")}
 
     def record(self) -> dict[str, object]:
-        return super().record() | {"l2": self.l2, "l2_of": self.l2_of}
+        own = {"loss": self.loss_name, "label_smoothing": self.label_smoothing}
+        return super().record() | {"l2": self.l2, "l2_of": self.l2_of} | own
 
 
 def squared_hinge(

@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import torch
 from torch import Tensor
+from torch.nn import functional
 
-from passnet.tasks.task import Batch, Totals
+from passnet.tasks.task import Batch, Totals, widened
+
+
+def cross_entropy(outputs: Tensor, batch: Batch, *, smoothing: float) -> Tensor:
+    """What a batch costs in training: its mean in nats, a share of every target spread out."""
+    nats = functional.cross_entropy(
+        widened(outputs), batch.targets, reduction="none", label_smoothing=smoothing
+    )
+    return (nats if batch.mask is None else nats * batch.mask).sum() / batch.denominator
 
 
 def class_totals(outputs: Tensor, batch: Batch, *, costs: dict[str, Tensor]) -> Totals:

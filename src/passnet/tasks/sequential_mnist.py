@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from passnet.tasks.digit_task import DigitTask
 from passnet.tasks.digits import Source
-from passnet.tasks.labels import class_totals, finish_classes
+from passnet.tasks.labels import class_totals, cross_entropy, finish_classes
 from passnet.tasks.order import Order
 from passnet.tasks.permutations import Permutation, digest, pixels
 from passnet.tasks.task import Batch, Metric, Totals, widened
@@ -21,6 +21,7 @@ class SequentialMNIST(DigitTask):
     """One grey value in [0, 1] a step, one of ten digits after the last.
 
     permutation: None for reading order, "author" or "common" (see `permutations`).
+    label_smoothing: the share of a training target that all digits have in common.
     """
 
     name = "sequential_mnist"
@@ -39,9 +40,16 @@ class SequentialMNIST(DigitTask):
         data_dir: str | None = None,
         check: bool = True,
         sizes: tuple[int, int, int] = (6000, 1000, 1000),
+        label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(
-            source=source, pool=pool, order=order, data_dir=data_dir, check=check, sizes=sizes
+            source=source,
+            pool=pool,
+            order=order,
+            data_dir=data_dir,
+            check=check,
+            sizes=sizes,
+            label_smoothing=label_smoothing,
         )
         self.steps = self.pixels
         self.permutation: Permutation | None = permutation
@@ -54,8 +62,7 @@ class SequentialMNIST(DigitTask):
         return (images.t().to(torch.float32) / 255).unsqueeze(-1).contiguous()
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        nats = functional.cross_entropy(widened(outputs), batch.targets, reduction="none")
-        return (nats if batch.mask is None else nats * batch.mask).sum() / batch.denominator
+        return cross_entropy(outputs, batch, smoothing=self.label_smoothing)
 
     @torch.no_grad()
     def totals(self, outputs: Tensor, batch: Batch) -> Totals:
@@ -68,6 +75,7 @@ class SequentialMNIST(DigitTask):
     def record(self) -> dict[str, object]:
         return super().record() | {
             "steps": self.steps,
+            "label_smoothing": self.label_smoothing,
             "permutation": self.permutation,
             "permutation_pixels": self._places,
             "permutation_sha256": None if self._places is None else digest(self._places),

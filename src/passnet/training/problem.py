@@ -46,6 +46,7 @@ def build_task(task: Task, *, data_dir: str | os.PathLike[str] | None = None) ->
                 pool=task.pool,
                 sizes=task.sizes,
                 order=task.order,
+                label_smoothing=task.label_smoothing,
                 data_dir=folder,
             )
         case FlatMnistTask():
@@ -54,6 +55,8 @@ def build_task(task: Task, *, data_dir: str | os.PathLike[str] | None = None) ->
                 pool=task.pool,
                 l2=task.l2,
                 l2_of=task.l2_of,
+                loss=task.loss,
+                label_smoothing=task.label_smoothing,
                 sizes=task.sizes,
                 order=task.order,
                 data_dir=folder,
