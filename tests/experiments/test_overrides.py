@@ -18,7 +18,7 @@ from passnet.config import (
     differences,
     setting_keys,
 )
-from passnet.experiments import get
+from passnet.experiments import get, registry
 
 BASE = get("psmnist/lrd-gru-128-24")
 
@@ -112,6 +112,16 @@ def test_accepted(override, key, expected):
 def test_refused(override, message):
     with pytest.raises(ConfigurationError, match=message):
         apply_overrides(BASE, [override])
+
+
+def test_smoothing_needs_shares():
+    flat = registry.get("beyond/highway-mnist")
+    with pytest.raises(ConfigurationError, match=r"got 0.1 with the squared_hinge loss"):
+        apply_overrides(flat, ["task.label_smoothing=0.1"])
+    with pytest.raises(ConfigurationError, match=r"at least 0 and below 1"):
+        apply_overrides(flat, ["task.loss=cross_entropy", "task.label_smoothing=1"])
+    found = apply_overrides(flat, ["task.loss=cross_entropy", "task.label_smoothing=0.1"])
+    assert (found.task.loss, found.task.label_smoothing) == ("cross_entropy", 0.1)
 
 
 def test_overrides_are_judged_together_not_one_by_one():
