@@ -18,7 +18,7 @@ from passnet.config import (
     differences,
     setting_keys,
 )
-from passnet.experiments import get, registry
+from passnet.experiments import get
 
 BASE = get("psmnist/lrd-gru-128-24")
 
@@ -115,7 +115,7 @@ def test_refused(override, message):
 
 
 def test_smoothing_needs_shares():
-    flat = registry.get("beyond/highway-mnist")
+    flat = get("beyond/highway-mnist")
     with pytest.raises(ConfigurationError, match=r"got 0.1 with the squared_hinge loss"):
         apply_overrides(flat, ["task.label_smoothing=0.1"])
     with pytest.raises(ConfigurationError, match=r"at least 0 and below 1"):

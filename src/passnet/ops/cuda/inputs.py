@@ -152,5 +152,5 @@ def _gradient_sums(sizes: tuple, rows: int, chip: Chip) -> Sums:
     gates, units, width, dtype, symbols, bias, rests = sizes
     cut = gradient_tiles(units, width, symbols=symbols)
     options = gradient_options(cut, gates, units, dtype, symbols=symbols, bias=bias, rests=rests)
-    numbers = [gates * units * (width + bias)] * 2
-    return sums_of(cut, options, chip, jobs=gates, rows=rows, numbers=numbers)
+    results = gates * units * (width + bias)
+    return sums_of(cut, options, chip, jobs=gates, rows=rows, in_chunk=results, in_all=results)

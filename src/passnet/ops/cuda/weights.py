@@ -133,12 +133,18 @@ class Sums:
 
 
 def sums_of(
-    cut: Tiles, options: tuple[str, ...], chip: Chip, *, jobs: int, rows: int, numbers: list[int]
+    cut: Tiles,
+    options: tuple[str, ...],
+    chip: Chip,
+    *,
+    jobs: int,
+    rows: int,
+    in_chunk: int,
+    in_all: int,
 ) -> Sums:
     """How jobs with so many numbers in a chunk, and so many in the end, are summed up."""
     chunks, each = chunks_of(cut, jobs, rows, chip)
     first, second = kernels(options, cut.shared, chip)
-    in_chunk, in_all = numbers
     grid = (cut.each, jobs, chunks)
     return Sums(first, grid, cut.threads, each, chunks * in_chunk, second, ceil(in_all / 256))
 
@@ -149,9 +155,9 @@ def _recurrent_sums(found: Call, rows: int, chip: Chip) -> Sums:
     cut, jobs = tiles_of(found), found.gates + found.slots
     matrix, rights = found.units * found.rank, 1 if found.tied else found.gates
     own = found.units * (found.diagonal * found.gates + found.inner_bias)
-    numbers = [jobs * matrix + own, (found.gates + rights) * matrix + own]
     options = recurrent_options(found, cut)
-    return sums_of(cut, options, chip, jobs=jobs, rows=rows, numbers=numbers)
+    numbers = {"in_chunk": jobs * matrix + own, "in_all": (found.gates + rights) * matrix + own}
+    return sums_of(cut, options, chip, jobs=jobs, rows=rows, **numbers)
 
 
 def recurrent_gradients(
