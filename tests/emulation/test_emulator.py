@@ -6,6 +6,7 @@ import re
 
 import pytest
 import torch
+from emulated_scans import CRAMPED, scaled, use_tensor_cores, where
 from emulator import BACKWARDS, IN_ORDER, EmulationError, Emulator
 from gpu.highway_cases import Norm
 from gpu.input_cases import compared, made
@@ -14,7 +15,6 @@ from gpu.unitary_cases import Case as UnitaryCase
 from gpu.unitary_cases import kernel as unitary_kernel
 from gpu.unitary_cases import made as made_unitary
 from gpu.unitary_cases import single
-from test_emulated_kernels import CRAMPED, scaled, use_tensor_cores, where
 
 from passnet.ops.cuda import large
 from passnet.ops.cuda.compile import SOURCES, read_source

@@ -330,9 +330,9 @@ class RecurrentLayer(nn.Module, ABC):
             # Padding then comes first, where the state is held at its start: no gather is needed.
             x, scale = x.flip(0), None if scale is None else scale.flip(0)
         source = cell.inputs(x, start[0].dtype, scale=scale)
-        masks = None
-        if self.training and self.dropouts.state_rate:
-            masks = self.dropouts.state_masks(start[0], gates=cell.recurrent.masks_needed)
+        masks = self.dropouts.state_masks(
+            start[0], gates=cell.recurrent.masks_needed, training=self.training
+        )
         holds = self.dropouts.holds(
             start[0], ended, steps=len(x), count=len(self.state_names), training=self.training
         )

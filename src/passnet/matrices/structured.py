@@ -49,10 +49,7 @@ class StructuredMatrix(nn.Module, ABC):
 
     def factors(self) -> tuple[Tensor, ...]:
         """The factors as the equations use them, in the structure's order."""
-        names = self.structure.factors
-        if not self.weight_norm:
-            return tuple([getattr(self, name) for name in names])
-        return tuple([self.factor(name) for name in names])
+        return tuple([self.factor(name) for name in self.structure.factors])
 
     def factor(self, name: str) -> Tensor:
         """One factor, normalised where this layer normalises it."""

@@ -51,13 +51,14 @@ class Inputs:
             if bias is None:
                 return torch.bmm(rows, matrix, out=out).reshape(self.shape)
             return torch.baddbmm(bias, rows, matrix, out=out).reshape(self.shape)
-        tables, symbols = self.weight.mT, self.x.flatten()
-        if self.scale is None:
-            tables = tables if bias is None else tables + bias
-            return torch.index_select(tables, 1, symbols, out=out).reshape(self.shape)
-        found = torch.index_select(tables, 1, symbols, out=out)
-        found = torch.mul(found, self.scale.reshape(1, -1, 1), out=out)
-        return (found if bias is None else torch.add(found, bias, out=out)).reshape(self.shape)
+        tables = self.weight.mT
+        if self.scale is None and bias is not None:
+            tables = tables + bias
+        found = torch.index_select(tables, 1, self.x.flatten(), out=out)
+        if self.scale is not None:
+            found = torch.mul(found, self.scale.reshape(1, -1, 1), out=out)
+            found = found if bias is None else torch.add(found, bias, out=out)
+        return found.reshape(self.shape)
 
     def drive_in(self, steps: slice) -> Float[Tensor, "G t B n"]:
         """`drive()[:, steps]` of features, as one product with the gates of a row side by side."""

@@ -96,7 +96,7 @@ class Engine(ABC, Generic[Call]):
 
     name: str
     overwrites: ClassVar[bool] = False
-    """Whether `last_backward` leaves something else in what the forward kept."""
+    """Whether `last_backward` may leave something else in what the forward kept."""
 
     @abstractmethod
     def refuses(self, call: Call) -> str | None:

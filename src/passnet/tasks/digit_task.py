@@ -34,7 +34,6 @@ class DigitTask(Task):
         data_dir: str | None,
         check: bool,
         sizes: tuple[int, int, int],
-        label_smoothing: float,
     ) -> None:
         super().__init__()
         if source not in ("mnist", "synthetic"):
@@ -43,13 +42,10 @@ class DigitTask(Task):
             raise ValueError(f"pool={pool}: expected a divisor of 28")
         if min(sizes) < 1:
             raise ValueError(f"sizes={sizes}: expected three numbers of at least 1")
-        if not 0 <= label_smoothing < 1:
-            raise ValueError(f"label_smoothing={label_smoothing}: expected a share below 1")
         self.source: Source = source
         self.pool = pool
         self.pixels = (28 // pool) ** 2
         self._data_dir, self._check, self._sizes = data_dir, check, sizes
-        self.label_smoothing = label_smoothing
         self._visits = Visits(order)
 
     def _data(self, name: str) -> Tensor:

@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from passnet.tasks.digit_task import DigitTask
 from passnet.tasks.digits import Source
-from passnet.tasks.labels import class_totals, cross_entropy, finish_classes
+from passnet.tasks.labels import class_totals, cross_entropy, finish_classes, smoothing_share
 from passnet.tasks.order import Order
 from passnet.tasks.task import Batch, Metric, Split, Totals, widened
 
@@ -45,14 +45,9 @@ class FlatMNIST(DigitTask):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(
-            source=source,
-            pool=pool,
-            order=order,
-            data_dir=data_dir,
-            check=check,
-            sizes=sizes,
-            label_smoothing=label_smoothing,
+            source=source, pool=pool, order=order, data_dir=data_dir, check=check, sizes=sizes
         )
+        self.label_smoothing = smoothing_share(label_smoothing)
         if loss not in ("squared_hinge", "cross_entropy"):
             raise ValueError(f"loss={loss!r}: expected 'squared_hinge' or 'cross_entropy'")
         if label_smoothing and loss != "cross_entropy":

@@ -10,7 +10,7 @@ from torch.nn import functional
 
 from passnet.tasks.digit_task import DigitTask
 from passnet.tasks.digits import Source
-from passnet.tasks.labels import class_totals, cross_entropy, finish_classes
+from passnet.tasks.labels import class_totals, cross_entropy, finish_classes, smoothing_share
 from passnet.tasks.order import Order
 from passnet.tasks.permutations import Permutation, digest, pixels
 from passnet.tasks.task import Batch, Metric, Totals, widened
@@ -43,14 +43,9 @@ class SequentialMNIST(DigitTask):
         label_smoothing: float = 0.0,
     ) -> None:
         super().__init__(
-            source=source,
-            pool=pool,
-            order=order,
-            data_dir=data_dir,
-            check=check,
-            sizes=sizes,
-            label_smoothing=label_smoothing,
+            source=source, pool=pool, order=order, data_dir=data_dir, check=check, sizes=sizes
         )
+        self.label_smoothing = smoothing_share(label_smoothing)
         self.steps = self.pixels
         self.permutation: Permutation | None = permutation
         self._places = None if permutation is None else pixels(permutation, self.steps)

@@ -67,6 +67,7 @@ class Call:
             "HOLD": self.hold,
             "HOLD_CELL": self.hold_cell,
             "INNER": int(self.inner_bias),
+            "RESTS": int(self.rests),
         }
 
 

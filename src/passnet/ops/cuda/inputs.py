@@ -115,7 +115,7 @@ def gradient_options(
     """The macros for the gradients of input matrices; `rests`: of sequences that may rest."""
     constants = {"IO_TYPE": ELEMENTS[dtype], "CELL": {2: 3, 3: 0, 4: 2}[gates], "N": units}
     constants |= {"SYMBOLS": int(symbols), "BIAS": int(bias), "D": 0, "DIAG": 0, "TIED": 0}
-    constants |= {"MASKS": 0, "HOLD": int(rests), "HOLD_CELL": int(rests), "INNER": 0}
+    constants |= {"MASKS": 0, "HOLD": 0, "HOLD_CELL": 0, "INNER": 0, "RESTS": int(rests)}
     return (*cut.options(), *macros(constants))
 
 

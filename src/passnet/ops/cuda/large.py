@@ -70,12 +70,7 @@ def launch(
     else:
         chosen = kernel(layout, chip)
     order = None
-    if (
-        hold is not None
-        and call.hold == 1
-        and call.rank is not None
-        and layout.tile > SMALLEST_TILE
-    ):
+    if hold is not None and call.rests and call.rank is not None and layout.tile > SMALLEST_TILE:
         # The longest sequences first, so that halves of groups can end early.
         order = hold.sum(0).flatten().argsort(stable=True)
     most = chip.processors // layout.blocks

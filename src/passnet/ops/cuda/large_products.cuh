@@ -13,9 +13,9 @@ constexpr int ROWS32 = (UNITS + 31) / 32;      // units as rows of lanes
 constexpr int EPT = (ROWS32 * BB + WARPS - 1) / WARPS;
 constexpr int FLIGHT = KRP1 > 2 ? 4 : 8;  // packets a thread awaits at once
 
-// A sequence whose state is held whole takes no part in a step. An exchange is among all sequences of a
+// RESTS: a sequence whose state is held whole takes no part in a step. An exchange is among all of a
 // group or, where nobody in its second half takes part, among the first.
-constexpr bool SOME_PASS = !DENSE && HOLD == 1 && (CELL != 2 || HOLD_CELL == 1);
+constexpr bool SOME_PASS = !DENSE && RESTS;
 constexpr int HALF = SOME_PASS && BB >= 16 ? BB / 2 : BB;
 
 // A packet is four rows of one sequence, written and read as one 128-bit access; the last bit of the

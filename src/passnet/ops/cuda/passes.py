@@ -64,5 +64,4 @@ def _given(call: ScanCall) -> list[Tensor | None]:
     """h0, c0, the three factors, masks, hold and hold_cell, as both passes take them."""
     factors = (*call.factors, None, None)[:3]
     fixed = (call.masks, call.hold, call.hold_cell)
-    given = (call.initial, call.initial_cell, *factors, *fixed)
-    return [None if t is None else t.contiguous() for t in given]
+    return [dense(t) for t in (call.initial, call.initial_cell, *factors, *fixed)]

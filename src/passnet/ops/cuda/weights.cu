@@ -77,8 +77,7 @@ __device__ __forceinline__ void copy(float* to, const T* from, bool inside) {
   else piece<T, 1>(to).of[0] = inside ? *from : T{};
 }
 
-// A row whose state is held whole has no gradient, and a stage of such rows adds nothing.
-constexpr bool PASSES = HOLD == 1 && (CELL != 2 || HOLD_CELL == 1);
+// RESTS: a row whose state is held whole has no gradient, and a stage of such rows adds nothing.
 struct Stages {
   const io_t *hold, *hold_cell;
   int first, last, count;  // the rows of a chunk, and in how many stages they come
@@ -90,7 +89,7 @@ struct Stages {
   }
   // The first stage from this one on that adds something, or `count`. All threads ask together.
   __device__ __forceinline__ int next(int stage) {
-    if (!PASSES) return stage;
+    if (!RESTS) return stage;
     for (; stage < count; stage = base + 32) {
       if (stage >= base + 32) {
         base = stage;
