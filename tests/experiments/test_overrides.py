@@ -120,6 +120,8 @@ def test_smoothing_needs_shares():
         apply_overrides(flat, ["task.label_smoothing=0.1"])
     with pytest.raises(ConfigurationError, match=r"at least 0 and below 1"):
         apply_overrides(flat, ["task.loss=cross_entropy", "task.label_smoothing=1"])
+    with pytest.raises(ConfigurationError, match=r"mixup: .* 0\.5"):
+        apply_overrides(flat, ["task.mixup=0.7"])
     found = apply_overrides(flat, ["task.loss=cross_entropy", "task.label_smoothing=0.1"])
     assert (found.task.loss, found.task.label_smoothing) == ("cross_entropy", 0.1)
 

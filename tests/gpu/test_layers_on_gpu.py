@@ -182,6 +182,22 @@ def test_a_backward_captured_by_itself_can_be_replayed(kind, options):
     assert all(map(torch.equal, *found))
 
 
+@pytest.mark.parametrize("size", [96, 1200])
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_graphed_by_torch_the_numbers_are_the_same(kind, options, size):
+    rnn = layer(kind, options, matrix=passnet.LowRankPlusDiagonal(8), size=size)
+    plain = copy.deepcopy(rnn)
+    sample = torch.randn(10, 3, 6, device="cuda", requires_grad=True)
+    graphed = torch.cuda.make_graphed_callables(rnn, (sample,))
+    for seed in range(3):
+        torch.manual_seed(seed)
+        x = torch.randn(10, 3, 6, device="cuda")
+        found, expected = numbers(graphed, x), numbers(plain, x)
+        assert found.keys() == expected.keys()
+        for name, tensor in expected.items():
+            assert torch.equal(found[name], tensor), name
+
+
 def peak(rnn, x) -> int:
     """Bytes that a forward and backward pass takes at most, beside what was there."""
     for _ in range(2):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -147,6 +148,76 @@ def test_label_smoothing_is_for_training_alone(kind: str) -> None:
     assert smooth.record()["label_smoothing"] == 0.2
 
 
+def test_mixup_lays_a_second_digit_over_each() -> None:
+    small = {"source": "synthetic", "sizes": (60, 20, 20)}
+    plain, mixed = FlatMNIST(**small), FlatMNIST(**small, mixup=0.4)
+    for split in ("valid", "test"):
+        assert torch.equal(
+            plain.batch(split, 0, batch_size=20).inputs, mixed.batch(split, 0, batch_size=20).inputs
+        )
+    all_digits = plain.batch("train", 0, batch_size=60)
+    weights, others = [], []
+    for index in range(9):
+        alone = plain.batch("train", index, batch_size=20, seed=3)
+        both = mixed.batch("train", index, batch_size=20, seed=3)
+        torch.testing.assert_close(both.targets.sum(-1), torch.ones(20))
+        for row in range(20):
+            weight = 1 - float(both.targets[row, alone.targets[row]])
+            if weight < 0.02:  # too weak to see what it is, or the same digit twice
+                continue
+            over = (both.inputs[row] - (1 - weight) * alone.inputs[row]) / weight
+            gaps = (all_digits.inputs - over).abs().amax(-1)
+            other = int(gaps.argmin())
+            assert gaps[other] < 1e-4
+            found = float(both.targets[row, all_digits.targets[other]])
+            assert found == pytest.approx(weight, abs=1e-6)
+            weights.append(weight)
+            others.append(other)
+    assert max(weights) <= 0.4 and max(weights) > 0.38
+    assert 0.17 < sum(weights) / len(weights) < 0.25
+    assert len(set(others)) > 40
+    assert mixed.record()["mixup"] == 0.4
+
+
+def test_mixed_batches_are_a_function_of_their_position() -> None:
+    task = SequentialMNIST(source="synthetic", pool=7, sizes=(60, 20, 20), mixup=0.5)
+    whole = task.batch("train", 1, batch_size=20, seed=1)
+    again = task.batch("train", 1, batch_size=20, seed=1)
+    halves = [task.batch("train", 1, batch_size=20, seed=1, shard=(k, 2)) for k in range(2)]
+    pieces = [task.batch("train", k, batch_size=10, seed=1) for k in (2, 3)]
+    assert torch.equal(whole.inputs, again.inputs)
+    for parts in (halves, pieces):
+        assert torch.equal(torch.cat([part.inputs for part in parts], 1), whole.inputs)
+        assert torch.equal(torch.cat([part.targets for part in parts]), whole.targets)
+    assert not torch.equal(task.batch("train", 1, batch_size=20, seed=2).targets, whole.targets)
+    later = task.batch("train", 4, batch_size=20, seed=1)
+    assert not torch.equal(later.targets, whole.targets)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "cross_entropy"])
+def test_a_mixed_target_costs_its_shares_of_both(loss: str) -> None:
+    task = FlatMNIST(source="synthetic", sizes=(4, 2, 2), loss=loss, mixup=0.5)
+    batch = task.batch("train", 0, batch_size=3)
+    outputs = torch.randn(3, 10, generator=torch.Generator().manual_seed(0))
+    first, second = torch.tensor([1, 2, 3]), torch.tensor([4, 5, 3])
+    share = torch.tensor([0.9, 0.6, 0.7]).unsqueeze(1)
+    shares = share * torch.eye(10)[first] + (1 - share) * torch.eye(10)[second]
+
+    def costs(targets: torch.Tensor) -> torch.Tensor:
+        rows = []
+        for k in range(3):
+            one = replace(batch, targets=targets[k : k + 1], denominator=1.0)
+            rows.append(task.loss(outputs[k : k + 1], one))
+        return torch.stack(rows)
+
+    expected = share.squeeze(1) * costs(first) + (1 - share.squeeze(1)) * costs(second)
+    torch.testing.assert_close(costs(shares), expected)
+    mixed, named = (
+        task.totals(outputs, replace(batch, targets=targets)) for targets in (shares, first)
+    )
+    assert mixed.sums["right"] == named.sums["right"]
+
+
 def test_penalty_on_the_output_matrix() -> None:
     weight = torch.tensor([[3.0, 0.0], [0.0, 4.0]], requires_grad=True)
     penalty = FlatMNIST(source="synthetic").penalty(weight)
@@ -210,6 +281,8 @@ def test_arguments_are_checked() -> None:
         FlatMNIST(l2_of="cube")
     with pytest.raises(ValueError, match="a share below 1"):
         SequentialMNIST(label_smoothing=1.0)
+    with pytest.raises(ValueError, match=r"a share of at most 0\.5"):
+        FlatMNIST(mixup=0.6)
     with pytest.raises(ValueError, match="needs loss='cross_entropy'"):
         FlatMNIST(label_smoothing=0.1)
     with pytest.raises(ValueError, match="'squared_hinge' or 'cross_entropy'"):

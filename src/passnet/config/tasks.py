@@ -74,7 +74,8 @@ class SequentialMnistTask:
     `author` is the permutation of the author's chain (seed 1234), `common` the one most papers use
     (seed 92916), None the reading order. `pool` averages squares of that side into one pixel, for
     (28 / pool)**2 steps. `synthetic` digits need no files; `sizes` are those of their splits.
-    `label_smoothing` spreads that share of a training target over all digits.
+    `label_smoothing` spreads that share of a training target over all digits; `mixup` lays a second
+    digit over each one of training, as strongly as a number drawn between 0 and it says.
     """
 
     permutation: Literal["author", "common"] | None = "author"
@@ -83,6 +84,7 @@ class SequentialMnistTask:
     sizes: tuple[int, int, int] = _SIZES
     order: Order = "shuffled"
     label_smoothing: float = 0.0
+    mixup: float = 0.0
 
     kind: ClassVar[str] = "sequential_mnist"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "error_percent", "cross_entropy_nats")
@@ -111,6 +113,7 @@ class FlatMnistTask:
     order: Order = "shuffled"
     loss: Literal["squared_hinge", "cross_entropy"] = "squared_hinge"
     label_smoothing: float = 0.0
+    mixup: float = 0.0
 
     kind: ClassVar[str] = "flat_mnist"
     metrics: ClassVar[tuple[str, ...]] = ("error_percent", "accuracy", "squared_hinge")
@@ -202,6 +205,7 @@ Task = CopyTask | AdditionTask | SequentialMnistTask | FlatMnistTask | Character
 
 def _check_digits(task: SequentialMnistTask | FlatMnistTask) -> None:
     check_range(task, "label_smoothing", low=0, high=1, open_high=True)
+    check_range(task, "mixup", low=0, high=0.5)
     if task.pool < 1 or 28 % task.pool:
         raise ConfigurationError(f"pool: got {task.pool}, expected 1, 2, 4, 7, 14 or 28")
     if min(task.sizes) < 1:

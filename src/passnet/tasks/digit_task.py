@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from abc import abstractmethod
 
+import torch
 from torch import Tensor
+from torch.nn import functional
 
+from passnet.tasks import draws
 from passnet.tasks.digits import Source, load
 from passnet.tasks.labels import prior_scores
 from passnet.tasks.order import Order, Visits, in_order, pass_count
@@ -18,6 +21,8 @@ class DigitTask(Task):
     source: "mnist" (50 000 / 10 000 / 10 000 digits), or "synthetic", which needs no data and has
         `sizes` digits.
     pool: averages squares of pixels first, for pool**2 times fewer of them.
+    mixup: in training a second digit is laid over each one, as strongly as a number between 0 and
+        `mixup` says, and has the same share of the target; 0 for none, at most a half.
     `chance` knows how often each digit occurs in training, and sees no pixel.
     """
 
@@ -34,6 +39,7 @@ class DigitTask(Task):
         data_dir: str | None,
         check: bool,
         sizes: tuple[int, int, int],
+        mixup: float,
     ) -> None:
         super().__init__()
         if source not in ("mnist", "synthetic"):
@@ -42,7 +48,10 @@ class DigitTask(Task):
             raise ValueError(f"pool={pool}: expected a divisor of 28")
         if min(sizes) < 1:
             raise ValueError(f"sizes={sizes}: expected three numbers of at least 1")
+        if not 0 <= mixup <= 0.5:
+            raise ValueError(f"mixup={mixup}: expected a share of at most 0.5")
         self.source: Source = source
+        self.mixup = mixup
         self.pool = pool
         self.pixels = (28 // pool) ** 2
         self._data_dir, self._check, self._sizes = data_dir, check, sizes
@@ -65,7 +74,7 @@ class DigitTask(Task):
 
     @abstractmethod
     def _inputs(self, images: Tensor) -> Tensor:
-        """Inputs of a batch of prepared images [B, pixels] in 0 .. 255."""
+        """Inputs of a batch of prepared images [B, pixels] in 0 .. 255, whole numbers or not."""
 
     def batch_count(self, split: Split, *, batch_size: int) -> int:
         check_split(split)
@@ -89,11 +98,35 @@ class DigitTask(Task):
         train = split == "train"
         rows = self._visits.rows(index, seed=seed, **where) if train else in_order(index, **where)
         mine, mask, world = share(rows, shard)
+        images = self._data(f"{split}_images").index_select(0, mine)
+        targets = labels.index_select(0, mine)
+        if train and self.mixup:
+            first = index * batch_size
+            places = torch.arange(first, first + len(rows), device=self.device)
+            images, targets = self._mixed(images, targets, share(places, shard)[0], seed)
         return Batch(
-            inputs=self._inputs(self._data(f"{split}_images").index_select(0, mine)),
-            targets=labels.index_select(0, mine),
+            inputs=self._inputs(images),
+            targets=targets,
             mask=mask,
             denominator=len(rows) / world,
+        )
+
+    def _mixed(
+        self, images: Tensor, targets: Tensor, places: Tensor, seed: int
+    ) -> tuple[Tensor, Tensor]:
+        """Each digit under another one; `places` count the digits seen since training began."""
+        labels = self._data("train_labels")
+        others = draws.integers(
+            draws.key("mixup other", seed), places, slots=1, high=len(labels)
+        ).squeeze(0)
+        weight = draws.uniform(draws.key("mixup share", seed), places, slots=1).t() * self.mixup
+        return (
+            torch.lerp(
+                images.to(torch.float32),
+                self._data("train_images").index_select(0, others).to(torch.float32),
+                weight,
+            ),
+            torch.lerp(_shares(targets), _shares(labels.index_select(0, others)), weight),
         )
 
     def chance(self, split: Split = "test") -> dict[str, float]:
@@ -107,4 +140,9 @@ class DigitTask(Task):
             "pool": self.pool,
             "order": self._visits.order,
             "sizes": list(self._sizes) if self.source == "synthetic" else None,
+            "mixup": self.mixup,
         }
+
+
+def _shares(labels: Tensor) -> Tensor:
+    return functional.one_hot(labels, DigitTask.output_size).to(torch.float32)

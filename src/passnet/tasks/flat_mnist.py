@@ -43,9 +43,16 @@ class FlatMNIST(DigitTask):
         sizes: tuple[int, int, int] = (6000, 1000, 1000),
         loss: Literal["squared_hinge", "cross_entropy"] = "squared_hinge",
         label_smoothing: float = 0.0,
+        mixup: float = 0.0,
     ) -> None:
         super().__init__(
-            source=source, pool=pool, order=order, data_dir=data_dir, check=check, sizes=sizes
+            source=source,
+            pool=pool,
+            order=order,
+            data_dir=data_dir,
+            check=check,
+            sizes=sizes,
+            mixup=mixup,
         )
         self.label_smoothing = smoothing_share(label_smoothing)
         if loss not in ("squared_hinge", "cross_entropy"):
@@ -94,8 +101,12 @@ class FlatMNIST(DigitTask):
 
 
 def squared_hinge(
-    outputs: Float[Tensor, "B classes"], targets: Int[Tensor, " B"]
+    outputs: Float[Tensor, "B classes"],
+    targets: Int[Tensor, " B"] | Float[Tensor, "B classes"],
 ) -> Float[Tensor, " B"]:
-    """The squared hinge loss, summed over the classes."""
-    signs = functional.one_hot(targets, outputs.shape[-1]).to(outputs.dtype) * 2 - 1
-    return (1 - signs * outputs).clamp(min=0).square().sum(-1)
+    """The squared hinge loss, summed over the classes; of a class, or of shares of classes."""
+    if targets.ndim == 1:
+        targets = functional.one_hot(targets, outputs.shape[-1])
+    shares = targets.to(outputs.dtype)
+    low, high = (1 - outputs).clamp(min=0).square(), (1 + outputs).clamp(min=0).square()
+    return (shares * low + (1 - shares) * high).sum(-1)

@@ -26,7 +26,9 @@ def cross_entropy(outputs: Tensor, batch: Batch, *, smoothing: float) -> Tensor:
 
 def class_totals(outputs: Tensor, batch: Batch, *, costs: dict[str, Tensor]) -> Totals:
     """Sums of the right answers and of each cost [B], over the rows that count."""
-    right = (outputs.argmax(-1) == batch.targets).double()
+    # Mixed training targets are shares of all classes: the largest counts.
+    labels = batch.targets if batch.targets.ndim == 1 else batch.targets.argmax(-1)
+    right = (outputs.argmax(-1) == labels).double()
     counts = torch.ones_like(right) if batch.mask is None else batch.mask.double()
     sums = {name: (cost * counts).sum() for name, cost in costs.items()}
     return Totals({"right": (right * counts).sum(), "count": counts.sum(), **sums})

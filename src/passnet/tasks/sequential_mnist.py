@@ -41,9 +41,16 @@ class SequentialMNIST(DigitTask):
         check: bool = True,
         sizes: tuple[int, int, int] = (6000, 1000, 1000),
         label_smoothing: float = 0.0,
+        mixup: float = 0.0,
     ) -> None:
         super().__init__(
-            source=source, pool=pool, order=order, data_dir=data_dir, check=check, sizes=sizes
+            source=source,
+            pool=pool,
+            order=order,
+            data_dir=data_dir,
+            check=check,
+            sizes=sizes,
+            mixup=mixup,
         )
         self.label_smoothing = smoothing_share(label_smoothing)
         self.steps = self.pixels

@@ -47,6 +47,7 @@ def build_task(task: Task, *, data_dir: str | os.PathLike[str] | None = None) ->
                 sizes=task.sizes,
                 order=task.order,
                 label_smoothing=task.label_smoothing,
+                mixup=task.mixup,
                 data_dir=folder,
             )
         case FlatMnistTask():
@@ -57,6 +58,7 @@ def build_task(task: Task, *, data_dir: str | os.PathLike[str] | None = None) ->
                 l2_of=task.l2_of,
                 loss=task.loss,
                 label_smoothing=task.label_smoothing,
+                mixup=task.mixup,
                 sizes=task.sizes,
                 order=task.order,
                 data_dir=folder,
