@@ -26,6 +26,8 @@ def feed_of(experiment):
         ADDITION,
         DIGITS,
         HIGHWAY,
+        replace(DIGITS, task=replace(DIGITS.task, mixup=0.5)),
+        replace(HIGHWAY, task=replace(HIGHWAY.task, mixup=0.5)),
         replace(COPY, task=replace(COPY.task, train_size=None)),
         replace(COPY, task=replace(COPY.task, order="fixed"), seed=3),
     ],

@@ -78,18 +78,19 @@ def batches_at_once(task: Task, batch_size: int) -> int:
 def draw_together(task: Task, block: int, *, count: int, batch_size: int, seed: int) -> list[Batch]:
     """The batches of updates block * count to (block + 1) * count, as one draw."""
     large = task.batch("train", block, batch_size=count * batch_size, seed=seed)
-    rows = large.targets.shape[-1]
     axis = 0 if task.readout == "flat" else 1
+    answers = 1 if task.readout == "steps" else 0
+    rows = large.targets.shape[answers]
     return [
         replace(
             large,
             inputs=inputs,
             targets=targets,
-            denominator=large.denominator * targets.shape[-1] / rows,
+            denominator=large.denominator * targets.shape[answers] / rows,
         )
         for inputs, targets in zip(
             large.inputs.split(batch_size, dim=axis),
-            large.targets.split(batch_size, dim=-1),
+            large.targets.split(batch_size, dim=answers),
             strict=True,
         )
     ]
