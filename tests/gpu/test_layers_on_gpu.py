@@ -9,6 +9,7 @@ import torch
 from accuracy import assert_all_accurate
 
 import passnet
+from passnet.layers.streaming import short_step
 
 pytestmark = [
     pytest.mark.gpu,
@@ -224,16 +225,33 @@ def test_double_precision_is_refused_with_a_sentence():
         rnn(torch.randn(3, 2, 6, device="cuda", dtype=torch.float64))
 
 
+@pytest.mark.parametrize("layers", [1, 2])
 @pytest.mark.parametrize("size", [96, 1200])
 @pytest.mark.parametrize(("kind", "options"), KINDS)
-def test_steps_are_the_sequence(kind, options, size):
-    rnn = layer(kind, options, matrix=passnet.LowRankPlusDiagonal(8), size=size).eval()
+def test_steps_are_the_sequence(kind, options, size, layers):
+    more = {"matrix": passnet.LowRankPlusDiagonal(8), "num_layers": layers}
+    rnn = layer(kind, options, size=size, **more).eval()
     x = torch.randn(7, 3, 6, device="cuda")
     with torch.no_grad():
         whole, last = rnn(x)
         state = rnn(x[:1])[1]
+        assert short_step(rnn, x[1], rnn._split(state)) is not None
         for x_t, expected in zip(x[1:], whole[1:], strict=True):
             output, state = rnn.step(x_t, state)
             torch.testing.assert_close(output, expected, rtol=1e-4, atol=1e-6)
     last, state = (value[0] if isinstance(value, tuple) else value for value in (last, state))
     torch.testing.assert_close(state, last, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("width", [6, 80], ids=["narrow", "wide"])
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_one_step_is_a_sequence_of_one(kind, options, width, dtype):
+    rnn = kind(width, 96, device="cuda", dtype=dtype, matrix=passnet.LowRank(8), **options).eval()
+    x, start = (torch.randn(3, width, device="cuda", dtype=dtype) for _ in range(2))
+    with torch.no_grad():
+        state = rnn(start.unsqueeze(0))[1]
+        found, expected = rnn.step(x, state), rnn(x.unsqueeze(0), state)
+    assert torch.equal(found[0], expected[0][0])
+    for mine, other in zip(rnn._split(found[1]), rnn._split(expected[1]), strict=True):
+        assert torch.equal(mine, other)

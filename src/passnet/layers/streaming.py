@@ -10,11 +10,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
-from passnet.ops.cpu.stream import FEW, CellStep, prepare
+from passnet.ops.cpu import stream as cpu
+from passnet.ops.cuda import stream as cuda
+from passnet.ops.cuda.chip import chip_of
 
 if TYPE_CHECKING:
     from passnet.layers.recurrent import RecurrentLayer
 
+CellStep = cpu.CellStep | cuda.CellStep
 _prepared: WeakKeyDictionary[nn.Module, tuple[tuple[int, ...], CellStep | None]] = (
     WeakKeyDictionary()
 )
@@ -44,56 +47,35 @@ def short_step(
         or torch._C._len_torch_function_stack()
     ):
         return None
-    shape = (len(layer.cells._modules), x.shape[0], layer.hidden_size)
+    cells = layer.cells._modules.values()
+    shape = (len(cells), x.shape[0], layer.hidden_size)
     for part in state:
-        if type(part) is not Tensor or part.shape != shape or part.dtype != x.dtype:
+        alike = part.dtype == x.dtype and part.device == x.device
+        if type(part) is not Tensor or part.shape != shape or not alike:
             return None
-    if x.device.type == "cpu":
-        return _prepared_step(layer, x, state)
-    return _scan_once(layer, x, state) if x.device.type == "cuda" else None
-
-
-def _scan_once(
-    layer: RecurrentLayer, x: Tensor, state: Sequence[Tensor]
-) -> tuple[Tensor, list[Tensor]] | None:
-    """The layer's own scans over one step, without what a sequence may need besides."""
-    weight = layer._first.input_weight
-    same = weight.device == x.device == state[0].device and weight.dtype == x.dtype
-    if not same or x.shape[1] != layer.input_size or not len(x):
-        return None
     following = []
-    for index in range(len(layer.cells)):
-        cell, start = layer._at(index), tuple([part[index] for part in state])
-        source = cell.inputs(x.unsqueeze(0), x.dtype)
-        call = cell.scan(source, start, masks=None, holds=(None,) * len(start))
-        following.append(layer._scan(call))
+    for index, cell in enumerate(cells):
+        run = _step_of(cell)
+        if run is None or not _takes(run, layer, x):
+            return None
+        # The state of a single layer is all there is: nothing to take apart and to stack again.
+        here = state if len(cells) == 1 else [part[index : index + 1] for part in state]
+        following.append(run(x.contiguous(), [part.contiguous() for part in here]))
         x = following[-1][0][0]
-    if len(following) == 1:
+    if len(cells) == 1:
         # The only state is the output too: a copy keeps what is done to one from the other.
         return x.clone(), list(following[0])
     return x, [torch.cat(part) for part in zip(*following, strict=True)]
 
 
-def _prepared_step(
-    layer: RecurrentLayer, x: Tensor, state: Sequence[Tensor]
-) -> tuple[Tensor, list[Tensor]] | None:
-    """Each cell's step in the compiled library, which reads the parameters where they lie."""
-    if layer.backend not in ("auto", "cpu") or not 0 < x.shape[0] <= FEW:
-        return None
-    cells = layer.cells._modules.values()
-    following = []
-    for index, cell in enumerate(cells):
-        run = _step_of(cell)
-        if run is None or x.shape[1] != run.width or x.dtype != run.dtype:
-            return None
-        if len(cells) == 1:
-            # Its state is all there is: nothing to take apart and to stack again.
-            here = run(x.contiguous(), [part.contiguous() for part in state])
-            return here[0][0].clone(), list(here)
-        here = run(x.contiguous(), [part[index].contiguous() for part in state])
-        following.append(here)
-        x = here[0]
-    return x, [torch.stack(part) for part in zip(*following, strict=True)]
+def _takes(run: CellStep, layer: RecurrentLayer, x: Tensor) -> bool:
+    return (
+        layer.backend in ("auto", run.backend)
+        and 0 < x.shape[0] <= run.most
+        and x.shape[1] == run.width
+        and x.dtype == run.dtype
+        and x.device == run.device
+    )
 
 
 def _step_of(cell) -> CellStep | None:
@@ -116,12 +98,10 @@ def _prepare(cell, own, matrix) -> CellStep | None:
     # Under parametrisation and weight normalisation nothing is used as it is stored.
     if matrix.weight_norm or is_parametrized(cell) or is_parametrized(matrix):
         return None
-    reset = getattr(cell, "reset", None)
-    return prepare(
-        "lstm" if reset is None else f"gru_{reset}",
-        matrix.structure.name,
-        factors,
-        input_weight=own["input_weight"],
-        bias=own.get("bias"),
-        inner_bias=own.get("inner_bias"),
-    )
+    reset, weight = getattr(cell, "reset", None), own["input_weight"]
+    kind = "lstm" if reset is None else f"gru_{reset}"
+    given = {"input_weight": weight, "bias": own.get("bias"), "inner_bias": own.get("inner_bias")}
+    if weight.is_cuda:
+        chip = chip_of(weight.device)
+        return cuda.prepare(kind, matrix.structure.name, factors, **given, chip=chip)
+    return cpu.prepare(kind, matrix.structure.name, factors, **given)

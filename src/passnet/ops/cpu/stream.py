@@ -7,6 +7,7 @@ computes is the same compiled scan.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 import torch
 from torch import Tensor
@@ -26,6 +27,10 @@ _FACTORS = {
 
 class CellStep:
     """A cell's tensors laid out once; whoever keeps it watches that they stay where they were."""
+
+    backend: ClassVar[str] = "cpu"
+    most: ClassVar[float] = FEW
+    """Sequences a step takes."""
 
     def __init__(
         self,
@@ -52,10 +57,10 @@ class CellStep:
         given = StepStruct(width)
         _point(given, {"weight": input_weight} | ({} if bias is None else {"bias": bias}))
         self._call, self._given, self._library = bytes(call), bytes(given), library
-        self.units, self.width, self.dtype = units, width, input_weight.dtype
+        self.width, self.dtype, self.device = width, input_weight.dtype, input_weight.device
 
     def __call__(self, x: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The next state, `[B, n]` each, from contiguous x `[B, m]` and the state before."""
+        """The next state, from contiguous x `[B, m]` and the state before, of any shape."""
         call = ScanStruct.from_buffer_copy(self._call)
         given = StepStruct.from_buffer_copy(self._given)
         following = tuple([torch.empty_like(part) for part in state])

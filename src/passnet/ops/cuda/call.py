@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from typing import Literal
@@ -14,6 +15,7 @@ from passnet.ops.scan import ScanCall
 Cell = Literal["gru_after", "gru_before", "lstm"]
 ELEMENTS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 CELLS: dict[Cell, int] = {"gru_after": 0, "gru_before": 1, "lstm": 2}
+STRUCTURES = ("dense", "low_rank", "low_rank_plus_diagonal")
 KEPT = 4
 """Planes of gates that the forward leaves to the backward, that of a reset gate first."""
 
@@ -73,21 +75,27 @@ class Call:
 
 def facts(call: ScanCall, cell: Cell) -> tuple:
     """The fields of the `Call` that describes a scan."""
-    initial, structure, factors = call.initial, call.structure, call.factors
-    units, dense = initial.shape[-1], structure == "dense"
-    masks, hold, hold_cell = call.masks, call.hold, call.hold_cell
+    units, masks, hold, hold_cell = call.initial.shape[-1], call.masks, call.hold, call.hold_cell
+    rank, diagonal, tied = matrices(call.structure, call.factors)
     return (
         cell,
         units,
-        None if dense else factors[0].shape[-1],
-        initial.dtype,
-        structure == "low_rank_plus_diagonal",
-        not dense and factors[1].shape[0] == 1,
+        rank,
+        call.initial.dtype,
+        diagonal,
+        tied,
         0 if masks is None else 1 if masks.shape[0] == 1 else 2,
         0 if hold is None else _held(hold, units),
         0 if hold_cell is None else _held(hold_cell, units),
         call.inner_bias is not None,
     )
+
+
+def matrices(structure: str, factors: Sequence[Tensor]) -> tuple[int | None, bool, bool]:
+    """The rank (None: dense), whether there is a diagonal, whether the gates share one R."""
+    if structure == "dense":
+        return None, False, False
+    return factors[0].shape[-1], structure == "low_rank_plus_diagonal", factors[1].shape[0] == 1
 
 
 def _held(hold: Tensor, units: int) -> int:
@@ -118,6 +126,6 @@ def refuses_device(device: torch.device, structure: str) -> str | None:
     """Why these tensors are not for the CUDA scan at all, or None."""
     if device.type != "cuda":
         return f"the CUDA scan runs on a GPU and this call is on {device.type}"
-    if structure not in ("dense", "low_rank", "low_rank_plus_diagonal", "unitary"):
+    if structure not in (*STRUCTURES, "unitary"):
         return f"the CUDA scan has no {structure.replace('_', '-')} matrices"
     return None

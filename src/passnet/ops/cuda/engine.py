@@ -14,7 +14,6 @@ from torch import Tensor
 from passnet.ops.cuda import inputs as inputs_on_gpu
 from passnet.ops.cuda import large, passes, small
 from passnet.ops.cuda.call import (
-    KEPT,
     Call,
     Cell,
     describe,
@@ -88,14 +87,14 @@ class CudaEngine(Engine[Scan]):
         return room if isinstance(room, str) else None
 
     def saved_like(self, call: Scan) -> list[Tensor]:
-        return _saved(describe(call, self.cell(call)), call)
+        return _kept(describe(call, self.cell(call)), call)
 
     def forward(self, call: Scan) -> list[Tensor]:
         found = describe(call, self.cell(call))
-        outputs, saved = call.outputs_like(), _saved(found, call)
+        outputs, saved = call.outputs_like(), _kept(found, call)
         if outputs[0].numel():
             chip, room = self._serve(found, call)
-            drive = inputs_on_gpu.drive_of(call, chip, room=_drive_room(found, saved))
+            drive = inputs_on_gpu.drive_of(call.source, chip, room=passes.drive_room(found, saved))
             passes.forward(chip, room, found, call, drive, outputs=outputs, saved=saved)
         return [*outputs, *saved]
 
@@ -129,7 +128,7 @@ class CudaEngine(Engine[Scan]):
         """Gradients from those of the outputs, the drive's in place of the gates if not given."""
         found = describe(call, self.cell(call))
         if grad_drive is None:
-            grad_drive = _drive_room(found, saved)
+            grad_drive = passes.drive_room(found, saved)
         if outputs[0].numel() == 0:
             live = (call.initial, call.initial_cell, *call.factors, call.inner_bias)
             rest = [torch.zeros_like(tensor) for tensor in live if tensor is not None]
@@ -168,18 +167,5 @@ class CudaEngine(Engine[Scan]):
         return chip, room
 
 
-def _saved(found: Call, call: ScanCall) -> list[Tensor]:
-    _, steps, batch, units = call.shape
-    gates = call.initial.new_empty((KEPT, steps, batch, units))
-    if found.rank is None:
-        return [gates]
-    shape = (steps, batch, found.slots, found.rank)
-    return [gates, call.initial.new_empty(shape, dtype=torch.float32)]
-
-
-def _drive_room(found: Call, saved: list[Tensor]) -> Tensor:
-    """Where the drive lies before there are gates, and its gradient when they have been read.
-
-    The reset gate stays: the weight gradients are to be multiplied by it.
-    """
-    return saved[0][KEPT - found.gates :]
+def _kept(found: Call, call: ScanCall) -> list[Tensor]:
+    return passes.kept(found, steps=call.shape[1], like=call.initial)

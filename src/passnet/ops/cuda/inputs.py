@@ -21,8 +21,7 @@ from passnet.ops.cuda.weights import (
     sums_of,
     tiles,
 )
-from passnet.ops.inputs import Inputs
-from passnet.ops.scan import ScanCall
+from passnet.ops.inputs import Inputs, Source
 
 UNITS, ROWS, THREADS = 128, 32, 128
 WIDEST = 64
@@ -59,9 +58,8 @@ def _drive_kernel(options: tuple[str, ...], chip: Chip) -> Launches:
     return chip.kernel(drive_source(), "form_drive", options=options, shared=0)
 
 
-def drive_of(call: ScanCall, chip: Chip, *, room: Tensor | None = None) -> Tensor:
-    """What a call's source gives to every gate at every step; in `room`, if inputs form it."""
-    source = call.source
+def drive_of(source: Source, chip: Chip, *, room: Tensor | None = None) -> Tensor:
+    """What a source gives to every gate at every step; in `room`, if inputs form it."""
     if isinstance(source, Tensor):
         return source.contiguous()
     return form_drive(source, chip, room=room) if serves(source) else source.drive(room)

@@ -8,10 +8,31 @@ from types import ModuleType
 import torch
 from torch import Tensor
 
-from passnet.ops.cuda.call import Call
+from passnet.ops.cuda.call import KEPT, Call
 from passnet.ops.cuda.chip import Chip
 from passnet.ops.cuda.tensors import dense
 from passnet.ops.scan import ScanCall
+
+
+def kept(found: Call, *, steps: int, like: Tensor) -> list[Tensor]:
+    """Room for what a forward leaves to the backward: its gates, and summaries of low ranks.
+
+    `like` is the state of a step, `[..., B, n]`.
+    """
+    batch, units = like.shape[-2:]
+    gates = like.new_empty((KEPT, steps, batch, units))
+    if found.rank is None:
+        return [gates]
+    shape = (steps, batch, found.slots, found.rank)
+    return [gates, like.new_empty(shape, dtype=torch.float32)]
+
+
+def drive_room(found: Call, saved: list[Tensor]) -> Tensor:
+    """Where the drive lies before there are gates, and its gradient when they have been read.
+
+    The reset gate stays: the weight gradients are to be multiplied by it.
+    """
+    return saved[0][KEPT - found.gates :]
 
 
 def forward(
@@ -26,12 +47,28 @@ def forward(
     layout=None,
 ) -> None:
     """Fill the outputs and what is kept for the backward; `drive` may lie in the gates' room."""
+    given, inner_bias = _given(call), dense(call.inner_bias)
+    launch_forward(
+        chip, room, found, drive, given, inner_bias, outputs=outputs, saved=saved, layout=layout
+    )
+
+
+def launch_forward(
+    chip: Chip,
+    room: ModuleType,
+    found: Call,
+    drive: Tensor,
+    given: Sequence[Tensor | None],
+    inner_bias: Tensor | None,
+    *,
+    outputs: Sequence[Tensor],
+    saved: list[Tensor],
+    layout=None,
+) -> None:
+    """`forward` of dense tensors; `given` are h0, c0, three factors, masks, hold and hold_cell."""
     states, cells = outputs[0], outputs[1] if len(outputs) > 1 else None
-    gates, summaries = (*saved, None)[:2]
-    h0, c0, left, right, diagonal, masks, hold, hold_cell = _given(call)
-    arguments = [drive, h0, c0, left, right, diagonal, masks, hold, hold_cell]
-    arguments += [dense(call.inner_bias), states, cells, gates, summaries]
-    room.launch(chip, found, arguments, states, hold=hold, backward=False, layout=layout)
+    arguments = [drive, *given, inner_bias, states, cells, *(*saved, None)[:2]]
+    room.launch(chip, found, arguments, states, hold=given[6], backward=False, layout=layout)
 
 
 def backward(

@@ -86,7 +86,7 @@ class CudaUnitary(Engine[UnitaryScan]):
     def forward(self, call: UnitaryScan) -> list[Tensor]:
         outputs, saved = call.outputs_like(), self.saved_like(call)
         if outputs[0].numel():
-            drive = inputs_on_gpu.drive_of(call, self._chip_of(call.device))
+            drive = inputs_on_gpu.drive_of(call.source, self._chip_of(call.device))
             fixed = [*_factors(call), call.modulus_bias.contiguous(), dense(call.hold)]
             self._launch(call, [drive], [*fixed, *outputs, *saved], backward=False)
         return [*outputs, *saved]

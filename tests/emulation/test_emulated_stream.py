@@ -1,0 +1,127 @@
+"""One prepared step of a GPU, on an emulated one: the same bits as a sequence of one step."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import passnet
+from passnet.config.matrix import BlockDiagonal
+from passnet.layers import streaming
+from passnet.ops.cuda import large, small, stream
+from passnet.ops.cuda.gru import CudaGru
+from passnet.ops.cuda.lstm import CudaLstm
+
+KINDS = {
+    "GRU after": lambda *a, **k: passnet.GRU(*a, recurrent_bias=True, **k),
+    "GRU before": lambda *a, **k: passnet.GRU(*a, reset="before", **k),
+    "LSTM": passnet.LSTM,
+}
+MATRICES = [
+    passnet.LowRank(3),
+    passnet.LowRankPlusDiagonal(4),
+    passnet.LowRankPlusDiagonal(4, tied=True),
+    passnet.Dense(),
+]
+each_kind = pytest.mark.parametrize("kind", KINDS)
+
+
+class Streaming:
+    """Layers on the CPU whose short steps are those of an emulated GPU."""
+
+    def __init__(self, chip, monkeypatch) -> None:
+        self.chip, self.rooms = chip, []
+        monkeypatch.setattr(streaming.cpu, "prepare", self._prepare)
+
+    def _prepare(self, *given, **words):
+        step = stream.prepare(*given, **words, chip=self.chip)
+        if step is not None:
+            self.rooms.append(step._room)
+        return step
+
+    def scan(self, layer, x, state) -> list[torch.Tensor]:
+        """The sequence of one step, layer by layer, as the engine of a GPU runs it."""
+        engine = (CudaLstm if isinstance(layer, passnet.LSTM) else CudaGru)(lambda _: self.chip)
+        following = []
+        for index, cell in enumerate(layer.cells):
+            start = tuple(part[index] for part in layer._split(state))
+            source = cell.inputs(x.unsqueeze(0), x.dtype)
+            call = cell.scan(source, start, masks=None, holds=(None,) * len(start))
+            following.append(engine.forward(call)[: len(start)])
+            x = following[-1][0][0]
+        return [torch.cat(part) for part in zip(*following, strict=True)]
+
+
+@pytest.fixture
+def gpu(emulator, monkeypatch):
+    return lambda **limits: Streaming(emulator(**limits), monkeypatch)
+
+
+def started(layer, batch: int):
+    parts = [torch.randn(len(layer.cells), batch, layer.hidden_size) for _ in range(2)]
+    return tuple(parts) if isinstance(layer, passnet.LSTM) else parts[0]
+
+
+def judged(gpu: Streaming, layer, batch: int) -> None:
+    torch.manual_seed(0)
+    x, state = torch.randn(batch, layer.input_size), started(layer, batch)
+    with torch.no_grad():
+        short = streaming.short_step(layer, x, layer._split(state))
+        assert short is not None
+        output, following = short
+        expected = gpu.scan(layer, x, state)
+        plain = layer(x.unsqueeze(0), state)[0][0]
+    assert torch.equal(output, expected[0][-1])
+    assert all(map(torch.equal, following, expected))
+    torch.testing.assert_close(output, plain, rtol=1e-4, atol=1e-5)
+
+
+@each_kind
+@pytest.mark.parametrize("matrix", MATRICES, ids=repr)
+def test_a_prepared_step_is_a_sequence_of_one(gpu, kind, matrix):
+    chip = gpu()
+    judged(chip, KINDS[kind](5, 23, matrix=matrix), 3)
+    assert chip.rooms == [small]
+
+
+@each_kind
+def test_of_stacked_layers(gpu, kind):
+    chip = gpu()
+    judged(chip, KINDS[kind](5, 23, 2, matrix=passnet.LowRankPlusDiagonal(4)), 2)
+    assert chip.rooms == [small, small]
+
+
+@each_kind
+def test_of_inputs_too_wide_for_a_kernel(gpu, kind):
+    judged(gpu(), KINDS[kind](70, 23, matrix=passnet.LowRankPlusDiagonal(4), bias=False), 3)
+
+
+@each_kind
+def test_of_a_large_layer(gpu, kind, monkeypatch):
+    chip = gpu(processors=4)
+    monkeypatch.setattr(stream, "room_of", lambda call, chip: large)
+    with torch.no_grad():
+        layer = KINDS[kind](5, 40, matrix=passnet.LowRankPlusDiagonal(4))
+        state = started(layer, 2)
+        short = streaming.short_step(layer, torch.ones(2, 5), layer._split(state))
+        plain = layer(torch.ones(1, 2, 5), state)[0][0]
+    assert chip.rooms == [large]
+    torch.testing.assert_close(short[0], plain, rtol=1e-4, atol=1e-5)
+
+
+def test_what_no_kernel_serves_goes_the_long_way(gpu):
+    chip = gpu()
+    x = torch.randn(2, 5)
+    with torch.no_grad():
+        for layer in (
+            passnet.GRU(5, 24, matrix=BlockDiagonal(3)),
+            passnet.GRU(5, 24, matrix=passnet.LowRank(3), weight_norm=True),
+            passnet.GRU(5, 24, matrix=passnet.LowRank(3), backend="reference"),
+        ):
+            assert streaming.short_step(layer, x, [started(layer, 2)]) is None
+        double = passnet.GRU(5, 24, matrix=passnet.LowRank(3)).double()
+        state = started(double, 2).double()
+        assert streaming.short_step(double, x.double(), [state]) is None
+        layer = passnet.GRU(5, 24, matrix=passnet.LowRank(3))
+        chip.chip.unavailable = "there is no compiler"
+        assert streaming.short_step(layer, x, [started(layer, 2)]) is None
