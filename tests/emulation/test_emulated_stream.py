@@ -33,10 +33,10 @@ class Streaming:
         self.chip, self.rooms = chip, []
         monkeypatch.setattr(streaming.cpu, "prepare", self._prepare)
 
-    def _prepare(self, *given, **words):
-        step = stream.prepare(*given, **words, chip=self.chip)
+    def _prepare(self, cell):
+        step = stream.prepare(cell, self.chip)
         if step is not None:
-            self.rooms.append(step._room)
+            self.rooms.append(step._where[1])
         return step
 
     def scan(self, layer, x, state) -> list[torch.Tensor]:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrize import is_parametrized
 
+from passnet.ops.cell_tensors import CellTensors
 from passnet.ops.cpu import stream as cpu
 from passnet.ops.cuda import stream as cuda
 from passnet.ops.cuda.chip import chip_of
@@ -99,9 +100,14 @@ def _prepare(cell, own, matrix) -> CellStep | None:
     if matrix.weight_norm or is_parametrized(cell) or is_parametrized(matrix):
         return None
     reset, weight = getattr(cell, "reset", None), own["input_weight"]
-    kind = "lstm" if reset is None else f"gru_{reset}"
-    given = {"input_weight": weight, "bias": own.get("bias"), "inner_bias": own.get("inner_bias")}
+    tensors = CellTensors(
+        kind="lstm" if reset is None else f"gru_{reset}",
+        structure=matrix.structure.name,
+        factors=factors,
+        input_weight=weight,
+        bias=own.get("bias"),
+        inner_bias=own.get("inner_bias"),
+    )
     if weight.is_cuda:
-        chip = chip_of(weight.device)
-        return cuda.prepare(kind, matrix.structure.name, factors, **given, chip=chip)
-    return cpu.prepare(kind, matrix.structure.name, factors, **given)
+        return cuda.prepare(tensors, chip_of(weight.device))
+    return cpu.prepare(tensors)

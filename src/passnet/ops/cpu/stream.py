@@ -12,6 +12,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from passnet.ops.cell_tensors import CellTensors
 from passnet.ops.cpu.library import Library, ScanStruct, StepStruct, installed
 
 CELLS = {"gru_after": 0, "gru_before": 1, "lstm": 2}
@@ -32,32 +33,23 @@ class CellStep:
     most: ClassVar[float] = FEW
     """Sequences a step takes."""
 
-    def __init__(
-        self,
-        kind: str,
-        structure: str,
-        factors: Sequence[Tensor],
-        *,
-        input_weight: Tensor,
-        bias: Tensor | None,
-        inner_bias: Tensor | None,
-        library: Library,
-    ) -> None:
-        _, units, width = input_weight.shape
-        names = _FACTORS[structure]
-        tensors: dict[str, Tensor] = dict(zip(names, factors, strict=True))
-        if inner_bias is not None:
-            tensors["inner_bias"] = inner_bias
+    def __init__(self, cell: CellTensors, library: Library) -> None:
+        _, units, width = cell.input_weight.shape
+        tensors: dict[str, Tensor] = dict(zip(_FACTORS[cell.structure], cell.factors, strict=True))
+        if cell.inner_bias is not None:
+            tensors["inner_bias"] = cell.inner_bias
         project = tensors.get("project")
         rank = 0 if project is None else project.shape[1]
         tied = project is not None and project.shape[0] == 1
-        double = input_weight.dtype == torch.float64
-        call = ScanStruct(CELLS[kind], double, 1, 0, units, rank, tied, 0, 0, 0, 1)
+        double = cell.input_weight.dtype == torch.float64
+        call = ScanStruct(CELLS[cell.kind], double, 1, 0, units, rank, tied, 0, 0, 0, 1)
         _point(call, tensors)
         given = StepStruct(width)
-        _point(given, {"weight": input_weight} | ({} if bias is None else {"bias": bias}))
+        bias = {} if cell.bias is None else {"bias": cell.bias}
+        _point(given, {"weight": cell.input_weight} | bias)
         self._call, self._given, self._library = bytes(call), bytes(given), library
-        self.width, self.dtype, self.device = width, input_weight.dtype, input_weight.device
+        self.width = width
+        self.dtype, self.device = cell.input_weight.dtype, cell.input_weight.device
 
     def __call__(self, x: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The next state, from contiguous x `[B, m]` and the state before, of any shape."""
@@ -73,34 +65,13 @@ class CellStep:
         return following
 
 
-def prepare(
-    kind: str,
-    structure: str,
-    factors: Sequence[Tensor],
-    *,
-    input_weight: Tensor,
-    bias: Tensor | None,
-    inner_bias: Tensor | None,
-) -> CellStep | None:
+def prepare(cell: CellTensors) -> CellStep | None:
     """The step of this cell, or None where the compiled scan has none for it."""
-    library = installed()
-    if isinstance(library, str) or structure not in _FACTORS:
+    library, weight = installed(), cell.input_weight
+    served = weight.device.type == "cpu" and weight.dtype in (torch.float32, torch.float64)
+    if isinstance(library, str) or cell.structure not in _FACTORS or not (served and cell.alike()):
         return None
-    dtype = input_weight.dtype
-    tensors = [input_weight, *factors, *(t for t in (bias, inner_bias) if t is not None)]
-    if dtype not in (torch.float32, torch.float64) or not all(
-        t.device.type == "cpu" and t.dtype == dtype and t.is_contiguous() for t in tensors
-    ):
-        return None
-    return CellStep(
-        kind,
-        structure,
-        factors,
-        input_weight=input_weight,
-        bias=bias,
-        inner_bias=inner_bias,
-        library=library,
-    )
+    return CellStep(cell, library)
 
 
 def _point(struct, tensors: Mapping[str, Tensor]) -> None:

@@ -14,6 +14,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from passnet.ops.cell_tensors import CellTensors
 from passnet.ops.cuda import passes
 from passnet.ops.cuda.call import STRUCTURES, Call, known, matrices
 from passnet.ops.cuda.chip import Chip
@@ -29,68 +30,36 @@ class CellStep:
     most: ClassVar[float] = math.inf
     """Sequences a step takes."""
 
-    def __init__(
-        self,
-        call: Call,
-        factors: Sequence[Tensor],
-        *,
-        input_weight: Tensor,
-        bias: Tensor | None,
-        inner_bias: Tensor | None,
-        chip: Chip,
-        room: ModuleType,
-    ) -> None:
-        self._call, self._chip, self._room = call, chip, room
+    def __init__(self, cell: CellTensors, call: Call, chip: Chip, room: ModuleType) -> None:
+        self._cell, self._where = cell, (chip, room, call)
         unused = (None, None, None)  # masks and holds
-        self._given = (*(*factors, None, None)[:3], *unused)
-        self._weight, self._bias, self._inner_bias = input_weight, bias, inner_bias
-        self.width, self.dtype, self.device = (
-            input_weight.shape[-1],
-            call.dtype,
-            input_weight.device,
-        )
+        self._given = (*(*cell.factors, None, None)[:3], *unused)
+        self.width = cell.input_weight.shape[-1]
+        self.dtype, self.device = cell.input_weight.dtype, cell.input_weight.device
 
     def __call__(self, x: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The next state, `[1, B, n]` each, from contiguous x `[B, m]` and the state before."""
+        chip, _, call = self._where
+        cell = self._cell
         following = tuple([torch.empty_like(part) for part in state])
-        saved = passes.kept(self._call, steps=1, like=following[0])
-        source = Inputs(x.unsqueeze(0), self._weight, self._bias)
-        drive = drive_of(source, self._chip, room=passes.drive_room(self._call, saved))
-        given, inner_bias = (*(*state, None)[:2], *self._given), self._inner_bias
-        where = self._chip, self._room, self._call
-        passes.launch_forward(*where, drive, given, inner_bias, outputs=following, saved=saved)
+        saved = passes.kept(call, steps=1, like=following[0])
+        source = Inputs(x.unsqueeze(0), cell.input_weight, cell.bias)
+        drive = drive_of(source, chip, room=passes.drive_room(call, saved))
+        given = (*(*state, None)[:2], *self._given)
+        passes.launch_forward(
+            *self._where, drive, given, cell.inner_bias, outputs=following, saved=saved
+        )
         return following
 
 
-def prepare(
-    kind: str,
-    structure: str,
-    factors: Sequence[Tensor],
-    *,
-    input_weight: Tensor,
-    bias: Tensor | None,
-    inner_bias: Tensor | None,
-    chip: Chip,
-) -> CellStep | None:
+def prepare(cell: CellTensors, chip: Chip) -> CellStep | None:
     """The step of this cell on a chip, or None where no kernel serves it."""
-    dtype, device = input_weight.dtype, input_weight.device
-    tensors = [input_weight, *factors, *(t for t in (bias, inner_bias) if t is not None)]
-    alike = all(t.device == device and t.dtype == dtype and t.is_contiguous() for t in tensors)
-    if structure not in STRUCTURES or not alike or chip.unavailable is not None:
+    if cell.structure not in STRUCTURES or not cell.alike() or chip.unavailable is not None:
         return None
-    rank, diagonal, tied = matrices(structure, factors)
+    _, units, _ = cell.input_weight.shape
+    rank, diagonal, tied = matrices(cell.structure, cell.factors)
     nothing = 0, 0, 0  # masked or held
-    units, inner = input_weight.shape[1], inner_bias is not None
-    call = known(kind, units, rank, dtype, diagonal, tied, *nothing, inner)
+    inner = cell.inner_bias is not None
+    call = known(cell.kind, units, rank, cell.input_weight.dtype, diagonal, tied, *nothing, inner)
     room = room_of(call, chip)
-    if isinstance(room, str):
-        return None
-    return CellStep(
-        call,
-        factors,
-        input_weight=input_weight,
-        bias=bias,
-        inner_bias=inner_bias,
-        chip=chip,
-        room=room,
-    )
+    return None if isinstance(room, str) else CellStep(cell, call, chip, room)

@@ -1,0 +1,30 @@
+"""What one step of a stream is prepared from: a cell's tensors as they are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class CellTensors:
+    """All that a cell computes with; `kind` is gru_after, gru_before or lstm."""
+
+    kind: str
+    structure: str
+    factors: Sequence[Tensor]
+    input_weight: Tensor
+    bias: Tensor | None
+    inner_bias: Tensor | None
+
+    def alike(self) -> bool:
+        """Whether all are of one type, on one device, row after row."""
+        first = self.input_weight
+        given = [first, *self.factors, self.bias, self.inner_bias]
+        return all(
+            t.device == first.device and t.dtype == first.dtype and t.is_contiguous()
+            for t in given
+            if t is not None
+        )
