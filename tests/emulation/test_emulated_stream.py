@@ -45,7 +45,7 @@ class Streaming:
         following = []
         for index, cell in enumerate(layer.cells):
             start = tuple(part[index] for part in layer._split(state))
-            source = cell.inputs(x.unsqueeze(0), x.dtype)
+            source = cell.inputs(x.unsqueeze(0), start[0].dtype)
             call = cell.scan(source, start, masks=None, holds=(None,) * len(start))
             following.append(engine.forward(call)[: len(start)])
             x = following[-1][0][0]
@@ -62,9 +62,11 @@ def started(layer, batch: int):
     return tuple(parts) if isinstance(layer, passnet.LSTM) else parts[0]
 
 
-def judged(gpu: Streaming, layer, batch: int) -> None:
+def judged(gpu: Streaming, layer, batch: int, x=None) -> None:
     torch.manual_seed(0)
-    x, state = torch.randn(batch, layer.input_size), started(layer, batch)
+    state = started(layer, batch)
+    if x is None:
+        x = torch.randn(batch, layer.input_size)
     with torch.no_grad():
         short = streaming.short_step(layer, x, layer._split(state))
         assert short is not None
@@ -94,6 +96,13 @@ def test_of_stacked_layers(gpu, kind):
 @each_kind
 def test_of_inputs_too_wide_for_a_kernel(gpu, kind):
     judged(gpu(), KINDS[kind](70, 23, matrix=passnet.LowRankPlusDiagonal(4), bias=False), 3)
+
+
+@each_kind
+@pytest.mark.parametrize("width", [5, 70], ids=["few", "many"])
+def test_of_symbols(gpu, kind, width):
+    layer = KINDS[kind](width, 23, 2, matrix=passnet.LowRankPlusDiagonal(4))
+    judged(gpu(), layer, 3, torch.tensor([width - 1, 0, 2]))
 
 
 @each_kind

@@ -248,10 +248,13 @@ def test_steps_are_the_sequence(kind, options, size, layers):
 @pytest.mark.parametrize(("kind", "options"), KINDS)
 def test_one_step_is_a_sequence_of_one(kind, options, width, dtype):
     rnn = kind(width, 96, device="cuda", dtype=dtype, matrix=passnet.LowRank(8), **options).eval()
-    x, start = (torch.randn(3, width, device="cuda", dtype=dtype) for _ in range(2))
+    features = torch.randn(3, width, device="cuda", dtype=dtype)
+    symbols = torch.tensor([width - 1, 0, 2], device="cuda")
     with torch.no_grad():
-        state = rnn(start.unsqueeze(0))[1]
-        found, expected = rnn.step(x, state), rnn(x.unsqueeze(0), state)
-    assert torch.equal(found[0], expected[0][0])
-    for mine, other in zip(rnn._split(found[1]), rnn._split(expected[1]), strict=True):
-        assert torch.equal(mine, other)
+        for x in (features, symbols):
+            state = rnn(features.unsqueeze(0))[1]
+            assert short_step(rnn, x, rnn._split(state)) is not None
+            found, expected = rnn.step(x, state), rnn(x.unsqueeze(0), state)
+            assert torch.equal(found[0], expected[0][0])
+            for mine, other in zip(rnn._split(found[1]), rnn._split(expected[1]), strict=True):
+                assert torch.equal(mine, other)

@@ -94,3 +94,38 @@ def test_a_wrong_state_raises_the_usual_sentence() -> None:
     layer = passnet.GRU(4, 9, matrix=LowRankPlusDiagonal(2))
     with pytest.raises(ValueError, match="initial hidden state has shape"):
         layer.step(torch.randn(1, 4), torch.randn(2, 1, 9))
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
+@torch.no_grad()
+def test_symbols_and_single_sequences_take_the_short_way_too(dtype) -> None:
+    for layer in _layers(LowRankPlusDiagonal(5)):
+        _, state = layer(torch.randn(2, 3, 7))
+        alone = tuple(part[:, 1] for part in layer._split(state))
+        symbols, features = torch.tensor([6, 0, 3]).to(dtype), torch.randn(7)
+        for given, start in (
+            (symbols, layer._split(state)),
+            (symbols[1], alone),
+            (features, alone),
+        ):
+            short = short_step(layer, given, start)
+            assert short is not None
+            output, following = layer(given.unsqueeze(0), layer._join(start))
+            torch.testing.assert_close(short[0], output[0])
+            for mine, other in zip(short[1], layer._split(following), strict=True):
+                torch.testing.assert_close(mine, other)
+
+
+@torch.no_grad()
+def test_what_is_no_symbol_raises_the_usual_sentence() -> None:
+    layer = passnet.GRU(4, 9, matrix=LowRankPlusDiagonal(2))
+    state = torch.randn(1, 2, 9)
+    for wrong in (4, -1):
+        with pytest.raises(ValueError, match=rf"symbol {wrong}: expected 0 to 3"):
+            layer.step(torch.tensor([0, wrong]), state)
+    with pytest.raises(TypeError, match="bool"):
+        layer.step(torch.tensor([True, False]), state)
+    with pytest.raises(TypeError, match="complex"):
+        layer.step(torch.randn(2, dtype=torch.complex64), state)
+    with pytest.raises(ValueError, match="input of a step has shape"):
+        layer.step(torch.zeros(2, 1, 1, dtype=torch.int64), state)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from passnet.layers.recurrent import RecurrentLayer
 
 CellStep = cpu.CellStep | cuda.CellStep
+_SYMBOLS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _prepared: WeakKeyDictionary[nn.Module, tuple[tuple[int, ...], CellStep | None]] = (
     WeakKeyDictionary()
 )
@@ -29,13 +30,12 @@ def short_step(
 ) -> tuple[Tensor, list[Tensor]] | None:
     """(output [B, n], next state [L, B, n] each), or None where only the long way will do.
 
-    It serves real inputs outside autograd, autocast, hooks and every tracer: a few sequences on the
-    CPU, any number on a GPU.
+    It serves features and symbols outside autograd, autocast, hooks and every tracer: a few
+    sequences on the CPU, any number on a GPU. What is given without a batch comes back without.
     """
     if (
         torch.is_grad_enabled()
-        or type(x) is not Tensor
-        or x.dim() != 2
+        or any([type(given) is not Tensor for given in (x, *state)])
         or layer.dropouts.zoneout
         or layer._forward_hooks
         or layer._forward_pre_hooks
@@ -48,17 +48,32 @@ def short_step(
         or torch._C._len_torch_function_stack()
     ):
         return None
+    axes = 2 if x.is_floating_point() else 1
+    if x.dim() == axes - 1:
+        found = _short_step(layer, x.unsqueeze(0), [part.unsqueeze(1) for part in state])
+        return found and (found[0].squeeze(0), [part.squeeze(1) for part in found[1]])
+    return _short_step(layer, x, state) if x.dim() == axes else None
+
+
+def _short_step(
+    layer: RecurrentLayer, x: Tensor, state: Sequence[Tensor]
+) -> tuple[Tensor, list[Tensor]] | None:
     cells = layer.cells._modules.values()
-    shape = (len(cells), x.shape[0], layer.hidden_size)
+    shape, dtype = (len(cells), x.shape[0], layer.hidden_size), state[0].dtype
     for part in state:
-        alike = part.dtype == x.dtype and part.device == x.device
-        if type(part) is not Tensor or part.shape != shape or not alike:
+        alike = part.dtype == dtype and part.device == x.device
+        if part.shape != shape or not alike:
             return None
     following = []
     for index, cell in enumerate(cells):
         run = _step_of(cell)
-        if run is None or not _takes(run, layer, x):
+        if run is None or dtype != run.dtype or not _takes(run, layer, x):
             return None
+        if not x.is_floating_point():
+            read = x.long() if run.reads_symbols else _one_hot(x, run.width, dtype)
+            if read is None:
+                return None
+            x = read
         # The state of a single layer is all there is: nothing to take apart and to stack again.
         here = state if len(cells) == 1 else [part[index : index + 1] for part in state]
         following.append(run(x.contiguous(), [part.contiguous() for part in here]))
@@ -73,10 +88,18 @@ def _takes(run: CellStep, layer: RecurrentLayer, x: Tensor) -> bool:
     return (
         layer.backend in ("auto", run.backend)
         and 0 < x.shape[0] <= run.most
-        and x.shape[1] == run.width
-        and x.dtype == run.dtype
         and x.device == run.device
+        and (x.dtype in _SYMBOLS or (x.dtype == run.dtype and x.shape[1] == run.width))
     )
+
+
+def _one_hot(symbols: Tensor, width: int, dtype: torch.dtype) -> Tensor | None:
+    """Symbols as the features they stand for, or None where one of them does not exist."""
+    rows = torch.zeros(len(symbols), width, dtype=dtype)
+    try:
+        return rows.scatter_(1, symbols.long().unsqueeze(1), 1.0)
+    except RuntimeError:
+        return None
 
 
 def _step_of(cell) -> CellStep | None:

@@ -32,6 +32,7 @@ class CellStep:
     backend: ClassVar[str] = "cpu"
     most: ClassVar[float] = FEW
     """Sequences a step takes."""
+    reads_symbols: ClassVar[bool] = False
 
     def __init__(self, cell: CellTensors, library: Library) -> None:
         _, units, width = cell.input_weight.shape

@@ -29,6 +29,7 @@ class CellStep:
     backend: ClassVar[str] = "cuda"
     most: ClassVar[float] = math.inf
     """Sequences a step takes."""
+    reads_symbols: ClassVar[bool] = True
 
     def __init__(self, cell: CellTensors, call: Call, chip: Chip, room: ModuleType) -> None:
         self._cell, self._where = cell, (chip, room, call)
@@ -38,7 +39,7 @@ class CellStep:
         self.dtype, self.device = cell.input_weight.dtype, cell.input_weight.device
 
     def __call__(self, x: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The next state, `[1, B, n]` each, from contiguous x `[B, m]` and the state before."""
+        """The next state, `[1, B, n]` each, from the one before and features `[B, m]` or `[B]`."""
         chip, _, call = self._where
         cell = self._cell
         following = tuple([torch.empty_like(part) for part in state])
