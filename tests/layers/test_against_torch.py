@@ -11,6 +11,7 @@ from accuracy import assert_all_accurate
 from layer_twins import doubled, randomised, signed
 from structures import SIZE, STRUCTURES
 from torch import nn
+from torch.nn.utils import prune
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
 
 import passnet
@@ -199,6 +200,26 @@ def test_from_torch_keeps_dtype_and_takes_further_options(kind):
     assert_same_function(
         single, copy.deepcopy(theirs).float(), exact.float().double(), signed(T, B, M)
     )
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("options", [{}, {"learn_initial_state": True}], ids=str)
+def test_from_torch_takes_pruned_and_parametrised_weights(kind, options):
+    ours_type, theirs_type = PAIRS[kind]
+    theirs = randomised(theirs_type(M, SIZE, 2))
+    prune.random_unstructured(theirs, "weight_hh_l0", amount=0.5)
+    nn.utils.parametrizations.weight_norm(theirs, "weight_ih_l1")
+    ours, x = ours_type.from_torch(theirs, **options), signed(T, B, M)
+    torch.testing.assert_close(ours(x)[0], theirs(x)[0], rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_frozen_layers_stay_frozen(kind):
+    ours_type, theirs_type = PAIRS[kind]
+    for trained in (True, False):
+        ours = ours_type.from_torch(theirs_type(M, SIZE).requires_grad_(trained))
+        assert {p.requires_grad for p in ours.parameters()} == {trained}
+        assert {p.requires_grad for p in ours.to_torch().parameters()} == {trained}
 
 
 @pytest.mark.parametrize("options", [{"reset": "before"}, {"recurrent_bias": False}], ids=str)

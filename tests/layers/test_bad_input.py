@@ -144,6 +144,7 @@ def test_inputs(layer, x, kind, parts):
             (f"contains {T + 1}", f"from 1 to {T}, the number of steps"),
         ),
         ([3, 2], ValueError, ("shape (2,)", f"expected ({B},), one for each sequence")),
+        ([], ValueError, ("shape (0,)", f"expected ({B},), one for each sequence")),
         ([[3, 2, 1, 1]], ValueError, ("shape (1, 4)", f"expected ({B},)")),
     ],
     ids=lambda value: "",
@@ -209,7 +210,7 @@ def test_states_of_the_wrong_kind():
     zeros = torch.zeros(1, B, N)
     with raises(TypeError, "a GRU takes one tensor"):
         passnet.GRU(M, N)(signed(T, B, M), (zeros, zeros))
-    for wrong in (zeros, (zeros,), (zeros, zeros, zeros)):
+    for wrong in (zeros, (zeros,), (zeros, zeros, zeros), (None, None)):
         with raises(TypeError, "a pair (hidden, cell) of tensors"):
             passnet.LSTM(M, N)(signed(T, B, M), wrong)
     with raises(ValueError, "the initial cell state has shape (1, 9, 6)", "expected (1, 4, 6)"):
@@ -276,11 +277,20 @@ def test_a_step_says_what_it_takes(shape):
     layer = passnet.GRU(5, 7).eval()
     with raises(ValueError, "the input of a step has shape", "[B, m] or [m]"):
         layer.step(torch.randn(shape))
+    with raises(TypeError, "the input of a step is a list", "give a tensor"):
+        layer.step([1.0] * 5, torch.zeros(1, 1, 7))
 
 
 def test_weights_of_a_dense_layer_say_where_they_fit():
     with raises(ValueError, "LowRank(rank=3", "make a dense GRU"):
         passnet.GRU.from_torch(torch.nn.GRU(5, 7), matrix=passnet.LowRank(3))
+    for initial in (True, False):
+        with raises(ValueError, "has no cells.0.input_weight_scale", "leave out"):
+            passnet.GRU.from_torch(
+                torch.nn.GRU(5, 7), weight_norm=True, learn_initial_state=initial
+            )
+    with raises(ValueError, "these weights have biases", "leave bias=False out"):
+        passnet.GRU(5, 7, bias=False).load_state_dict(torch.nn.GRU(5, 7).state_dict())
 
 
 def test_dropout_between_layers_of_which_there_is_one():

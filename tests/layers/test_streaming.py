@@ -7,6 +7,7 @@ import torch
 from accuracy import assert_all_accurate
 from layer_twins import doubled, randomised, signed
 from structures import SIZE, STRUCTURES
+from torch.nn.utils import prune
 
 import passnet
 
@@ -189,3 +190,29 @@ def test_what_cannot_be_streamed_says_why():
         with pytest.raises(RuntimeError, match=r"call \.eval\(\) first"):
             layer.step(signed(B, M))
         layer.eval().step(signed(B, M))
+
+
+@each_kind
+@pytest.mark.parametrize("warm", [True, False])
+@pytest.mark.parametrize("name", ["bias", "input_weight", "diagonal", "expand", "project"])
+@torch.no_grad()
+def test_a_step_of_a_pruned_layer(kind, name, warm):
+    layer = randomised(KINDS[kind](M, SIZE, matrix=passnet.LowRankPlusDiagonal(3)))
+    x, state = signed(B, M), layer(signed(T, B, M))[1]
+    if warm:
+        layer.step(x, state)
+    cell = layer.cells[0]
+    owner = cell if name in ("bias", "input_weight") else cell.recurrent
+    prune.random_unstructured(owner, name, amount=0.5)
+    torch.testing.assert_close(layer.step(x, state)[0], layer(x.unsqueeze(0), state)[0][0])
+
+
+@each_kind
+@torch.no_grad()
+def test_a_step_after_a_matrix_was_turned_in_place(kind):
+    layer = randomised(KINDS[kind](M, SIZE))
+    x, state = signed(B, M), layer(signed(T, B, M))[1]
+    layer.step(x, state)
+    weight = layer.cells[0].recurrent.weight
+    weight.data = weight.data.mT
+    torch.testing.assert_close(layer.step(x, state)[0], layer(x.unsqueeze(0), state)[0][0])

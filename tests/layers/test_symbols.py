@@ -82,3 +82,13 @@ def test_a_symbol_outside_the_alphabet_is_named(kind, wrong):
         LAYERS[kind](M, N)(symbols)
     with pytest.raises(TypeError, match=r"torch\.bool: give real features, or integer symbols"):
         LAYERS[kind](M, N)(signed(T, B) > 0)
+
+
+@each_layer
+@pytest.mark.parametrize("padding", [-1, M])
+def test_padding_beyond_the_lengths_may_be_any_number(kind, padding):
+    symbols, lengths = torch.randint(M, (T, B)), [T, *[1] * (B - 1)]
+    module = LAYERS[kind](M, N)
+    expected = module(symbols, lengths=lengths)
+    symbols[1:, 1:] = padding
+    torch.testing.assert_close(module(symbols, lengths=lengths), expected)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from passnet.layers.arguments import check_choice, check_probability
+from passnet.ops.transforms import transformed
 
 
 @dataclass(frozen=True)
@@ -91,4 +92,7 @@ class Dropouts:
 
 
 def _mask(empty: Tensor, rate: float) -> Tensor:
+    if transformed():  # vmap draws, for each example or for all, what is not drawn in place
+        keep = torch.full(empty.shape, 1 - rate, dtype=empty.dtype, device=empty.device)
+        return torch.bernoulli(keep) / (1 - rate)
     return empty.bernoulli_(1 - rate).div_(1 - rate)

@@ -95,7 +95,8 @@ class LSTM(RecurrentLayer):
         return lstm_backends()
 
     def _split(self, hx: States) -> States:
-        if isinstance(hx, Tensor) or not isinstance(hx, tuple | list) or len(hx) != 2:
+        pair = isinstance(hx, tuple | list) and len(hx) == 2
+        if not pair or not all(isinstance(part, Tensor) for part in hx):
             raise TypeError("the initial state of an LSTM is a pair (hidden, cell) of tensors")
         return tuple(hx)
 

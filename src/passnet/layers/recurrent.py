@@ -19,6 +19,7 @@ from passnet.layers.sequences import Sequences, read_sequences
 from passnet.layers.streaming import short_step
 from passnet.layers.torch_weights import (
     copy_to_torch,
+    load_from_torch,
     refuse_projection,
     rename_torch_weights,
     torch_arguments,
@@ -183,6 +184,8 @@ class RecurrentLayer(nn.Module, ABC):
                 "step() draws no dropout: call .eval() first (a mask fixed over time cannot be "
                 "kept from one call to the next)"
             )
+        if not isinstance(input, Tensor):
+            raise TypeError(f"the input of a step is a {type(input).__name__}: give a tensor")
         if state is not None:
             quick = short_step(self, input, self._split(state))
             if quick is not None:
@@ -233,7 +236,7 @@ class RecurrentLayer(nn.Module, ABC):
             )
         refuse_projection(module.proj_size)
         layer = cls(**torch_arguments(module), **options)
-        layer.load_state_dict(module.state_dict(), strict=not layer.learn_initial_state)
+        load_from_torch(layer, module)
         return layer.train(module.training)
 
     def to_torch(self) -> nn.RNNBase:
@@ -334,7 +337,7 @@ class RecurrentLayer(nn.Module, ABC):
             start[0], gates=cell.recurrent.masks_needed, training=self.training
         )
         holds = self.dropouts.holds(
-            start[0], ended, steps=len(x), count=len(self.state_names), training=self.training
+            start[0], ended, steps=x.shape[0], count=len(self.state_names), training=self.training
         )
         if reverse:
             holds = tuple(None if hold is None else hold.flip(0) for hold in holds)

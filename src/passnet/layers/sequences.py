@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
+
+from passnet.ops.precision import autocast_on
+from passnet.ops.transforms import transformed
 
 
 @dataclass(frozen=True)
@@ -124,17 +127,24 @@ def read_sequences(
     x = given if batched else given.unsqueeze(1)
     if batched and batch_first:
         x = x.transpose(0, 1)
-    _check_contents(x, input_size)
     if lengths is not None:
         if not batched:
             raise ValueError("lengths needs a batch: an unbatched sequence has its own length")
         lengths = read_lengths(lengths, batch=x.shape[1], steps=x.shape[0])
-    return Sequences(x, lengths, batched, batch_first, None)
+    found = Sequences(x, lengths, batched, batch_first, None)
+    ended = None if features else found.ended(x.device)
+    if ended is not None:
+        # Padding may hold anything, such as -1.
+        found = replace(found, x=x.masked_fill(ended.squeeze(-1), 0))
+    _check_contents(found.x, input_size)
+    return found
 
 
 def read_lengths(lengths: Tensor | list[int], *, batch: int, steps: int) -> Tensor:
     """Lengths as whole numbers from 1 to the number of steps, one for each sequence."""
     found = lengths if isinstance(lengths, Tensor) else torch.tensor(lengths)
+    if not found.numel():
+        found = found.long()  # an empty list has no type of its own
     if found.is_floating_point() or found.is_complex() or found.dtype == torch.bool:
         raise TypeError(
             f"lengths are {found.dtype}: give whole numbers of steps (torch.int64), none missing"
@@ -197,10 +207,10 @@ def _repack(output: Tensor, lengths: Tensor | None, like: PackedSequence) -> Pac
 
 def _readable(tensor: Tensor) -> bool:
     """Whether there are values that may be looked at: not while tracing or capturing."""
-    if torch.compiler.is_compiling() or tensor.numel() == 0:
+    if torch.compiler.is_compiling() or transformed() or tensor.numel() == 0:
         return False
     return tensor.device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
 
 
 def _autocast(kind: str, tensor: Tensor) -> bool:
-    return torch.is_autocast_enabled(kind) and tensor.dtype != torch.float64
+    return autocast_on(kind) and tensor.dtype != torch.float64

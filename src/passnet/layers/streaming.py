@@ -14,15 +14,14 @@ from passnet.ops.cell_tensors import CellTensors
 from passnet.ops.cpu import stream as cpu
 from passnet.ops.cuda import stream as cuda
 from passnet.ops.cuda.chip import chip_of
+from passnet.ops.precision import autocast_on
 
 if TYPE_CHECKING:
     from passnet.layers.recurrent import RecurrentLayer
 
 CellStep = cpu.CellStep | cuda.CellStep
 _SYMBOLS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
-_prepared: WeakKeyDictionary[nn.Module, tuple[tuple[int, ...], CellStep | None]] = (
-    WeakKeyDictionary()
-)
+_prepared: WeakKeyDictionary[nn.Module, tuple[tuple, CellStep | None]] = WeakKeyDictionary()
 
 
 def short_step(
@@ -40,7 +39,7 @@ def short_step(
         or layer._forward_hooks
         or layer._forward_pre_hooks
         or nn.modules.module._has_any_global_hook()
-        or torch.is_autocast_enabled(x.device.type)
+        or autocast_on(x.device.type)
         or torch.compiler.is_compiling()
         or torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore
         or torch._C._get_tracing_state() is not None
@@ -106,8 +105,12 @@ def _step_of(cell) -> CellStep | None:
     """The cell's prepared step; prepared again when a parameter has moved."""
     own, matrix = cell._parameters, cell._modules["recurrent"]
     places = tuple(
-        [t.data_ptr() for t in own.values() if t is not None]
-        + [t.data_ptr() for t in matrix._parameters.values() if t is not None]
+        [
+            (name, t.data_ptr(), t.is_contiguous())
+            for stored in (own, matrix._parameters)
+            for name, t in stored.items()
+            if t is not None
+        ]
     )
     found = _prepared.get(cell)
     if found is None or found[0] != places:
@@ -117,18 +120,21 @@ def _step_of(cell) -> CellStep | None:
 
 
 def _prepare(cell, own, matrix) -> CellStep | None:
-    stored = matrix._parameters
-    factors = [stored.get(name) for name in matrix.structure.factors]
-    # Under parametrisation and weight normalisation nothing is used as it is stored.
-    if matrix.weight_norm or is_parametrized(cell) or is_parametrized(matrix):
+    stored, names = matrix._parameters, matrix.structure.factors
+    reset = getattr(cell, "reset", None)
+    needed = {"input_weight", "bias"} | (set() if reset is None else {"inner_bias"})
+    # Under parametrisation and weight normalisation nothing is used as it is stored; what is
+    # pruned, or was made something else than a parameter, is not stored here at all.
+    whole = needed <= own.keys() and set(names) <= stored.keys()
+    if not whole or matrix.weight_norm or is_parametrized(cell) or is_parametrized(matrix):
         return None
-    reset, weight = getattr(cell, "reset", None), own["input_weight"]
+    factors, weight = [stored[name] for name in names], own["input_weight"]
     tensors = CellTensors(
         kind="lstm" if reset is None else f"gru_{reset}",
         structure=matrix.structure.name,
         factors=factors,
         input_weight=weight,
-        bias=own.get("bias"),
+        bias=own["bias"],
         inner_bias=own.get("inner_bias"),
     )
     if weight.is_cuda:

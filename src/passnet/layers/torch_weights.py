@@ -49,6 +49,8 @@ def from_torch_cell(cell, taken: dict[str, Tensor | None]) -> dict[str, Tensor]:
         found["recurrent.weight"] = taken["weight_hh"].unflatten(0, (gates, -1))
     if taken["bias_ih"] is None or taken["bias_hh"] is None:
         return found
+    if cell.bias is None:
+        raise ValueError("these weights have biases and this layer none: leave bias=False out")
     outer = taken["bias_ih"].unflatten(0, (gates, -1))
     inner = taken["bias_hh"].unflatten(0, (gates, -1))
     if getattr(cell, "inner_bias", None) is None:
@@ -63,6 +65,20 @@ def from_torch_cell(cell, taken: dict[str, Tensor | None]) -> dict[str, Tensor]:
         found["bias"] = torch.cat((outer[:2] + inner[:2], outer[2:]))
         found["inner_bias"] = inner[2]
     return found
+
+
+def load_from_torch(layer, module: nn.RNNBase) -> None:
+    """Fill a layer with what a torch.nn layer computes with, be it pruned or parametrised."""
+    weights = {name: getattr(module, name).detach() for name in module._flat_weights_names}
+    missing, unexpected = layer.load_state_dict(weights, strict=False)
+    missing = [name for name in missing if not name.startswith("initial_")]
+    if missing or unexpected:
+        raise ValueError(
+            f"torch.nn.{type(module).__name__} has no {', '.join(missing + unexpected)}: leave out "
+            "what it cannot fill, such as weight_norm=True"
+        )
+    if not any(parameter.requires_grad for parameter in module.parameters()):
+        layer.requires_grad_(False)
 
 
 @torch.no_grad()
@@ -88,6 +104,8 @@ def copy_to_torch(layer, target: nn.RNNBase) -> None:
         suffix = torch_suffix(*divmod(index, layer.directions))
         for name, tensor in to_torch_cell(cell).items():
             getattr(target, name + suffix).copy_(tensor)
+    if not any(parameter.requires_grad for parameter in layer.parameters()):
+        target.requires_grad_(False)
 
 
 def torch_arguments(layer) -> dict[str, Any]:

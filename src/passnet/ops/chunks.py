@@ -28,11 +28,9 @@ def chunks(steps: int, step_elements: int, device: str) -> Iterator[slice]:
 
 
 def drive_in(call: ScanCall, steps: slice) -> Float[Tensor, "G t B n"]:
-    """The drive of those steps; from features it is formed for them alone, one product."""
+    """The drive of those steps; from inputs it is formed for them alone."""
     source = call.source
-    if isinstance(source, Inputs) and source.x.is_floating_point():
-        return source.drive_in(steps)
-    return call.drive[:, steps]
+    return source.drive_in(steps) if isinstance(source, Inputs) else source[:, steps]
 
 
 def each_step(steps: slice, *tensors: Tensor | None) -> list[tuple[Any, ...]]:

@@ -23,8 +23,13 @@ def in_dtype(tensor: Tensor, dtype: torch.dtype) -> Tensor:
     return tensor if tensor.dtype is dtype else tensor.to(dtype)
 
 
+def autocast_on(kind: str) -> bool:
+    """Whether autocast is on for a type of device, the meta device too, which has none."""
+    return kind != "meta" and torch.is_autocast_enabled(kind)
+
+
 def no_autocast(device: torch.device) -> AbstractContextManager:
     """A scan's inputs are already of one dtype: autocast has nothing left to decide inside it."""
-    if not torch.is_autocast_enabled(device.type):
+    if not autocast_on(device.type):
         return _NOTHING
     return torch.autocast(device.type, enabled=False)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cached_property
 from typing import ClassVar, Generic, Self, TypeVar
 
 import torch
@@ -18,6 +17,8 @@ from passnet.ops.backend import Backend
 from passnet.ops.inputs import Inputs, Source
 from passnet.ops.precision import accumulation_dtype, in_dtype, no_autocast
 from passnet.ops.transforms import (
+    first_order,
+    lies_nowhere,
     loop_over_batch,
     second_order,
     transformed,
@@ -29,7 +30,7 @@ class ScanCall(ABC):
     """What one scan is asked to compute, as a value of tensors and words.
 
     The source is `[G, T, B, n]` for G gates, or inputs that form it; `shape`, `dtype` and `device`
-    are those of the drive, which is formed when it is first asked for.
+    are those of the drive, which is formed whenever it is asked for.
     """
 
     output_count: ClassVar[int]
@@ -55,7 +56,7 @@ class ScanCall(ABC):
     def device(self) -> torch.device:
         return self.initial.device
 
-    @cached_property
+    @property
     def drive(self) -> Tensor:
         return self.source.drive() if isinstance(self.source, Inputs) else self.source
 
@@ -222,12 +223,13 @@ class ScanOp(Generic[Call]):
         ctx.kept = len(kept)
         ctx.save_for_backward(*grads, *live, *fixed)
 
+    def _plain(self, fixed, layout):
+        """The plain loop as a function of the live tensors."""
+        return lambda *live: self._reference(self._call_type.unflatten(live, fixed, layout))
+
     def _second_order(self, ctx, grads):
         grad_outputs, live, fixed = _split(ctx.saved_tensors, *ctx.split)
-
-        def scan(*live):
-            return self._reference(self._call_type.unflatten(live, fixed, ctx.layout))
-
+        scan = self._plain(fixed, ctx.layout)
         for_grads, for_live = second_order(scan, live, grad_outputs, grads)
         return for_grads, for_live, [None] * len(fixed), [None] * ctx.kept, None, None
 
@@ -253,7 +255,10 @@ class _Direct(torch.autograd.Function):
         if ctx.overwritten:  # by an earlier backward of a graph that was retained
             with torch.no_grad():
                 kept = op._run_forward(live, fixed, *how)
-        if torch.is_grad_enabled():
+        around = transformed()
+        if not around and any(map(lies_nowhere, grads)):
+            found = first_order(op._plain(fixed, ctx.layout), live, filled(grads, kept))
+        elif around or torch.is_grad_enabled():
             # A gradient that is itself to be differentiated goes through the registered op.
             found = op._backward(filled(grads, kept), live, fixed, kept, *how)
         else:

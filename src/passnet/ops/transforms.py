@@ -11,6 +11,19 @@ from torch.autograd import forward_ad
 Found = list[Tensor | None]
 
 
+def first_order(
+    scan: Callable[..., Sequence[Tensor]], inputs: Sequence[Tensor], grad_outputs: Sequence[Tensor]
+) -> Sequence[Tensor]:
+    """The gradient of a scan by autograd through the plain loop, which knows every transform."""
+    further = torch.is_grad_enabled()
+    with torch.enable_grad():
+        inputs = [_differentiable(tensor) for tensor in inputs]
+        outputs = scan(*inputs)
+    return torch.autograd.grad(
+        outputs, inputs, grad_outputs, create_graph=further, materialize_grads=True
+    )
+
+
 def second_order(
     scan: Callable[..., Sequence[Tensor]],
     inputs: Sequence[Tensor],
@@ -55,7 +68,14 @@ def _differentiable(tensor: Tensor) -> Tensor:
 def transformed() -> bool:
     """Whether a torch.func transform or a tracer is around this call."""
     levels = torch._C._functorch.peek_interpreter_stack()  # pyright: ignore
-    return levels is not None or torch._C._len_torch_dispatch_stack() > 0
+    tracer = torch._C._get_tracing_state()
+    return levels is not None or tracer is not None or torch._C._len_torch_dispatch_stack() > 0
+
+
+def lies_nowhere(tensor: Tensor | None) -> bool:
+    """Whether it has no memory: `autograd.grad(is_grads_batched=True)` makes such gradients, by an
+    older vmap for which registered ops have no rule."""
+    return tensor is not None and not torch._C._has_storage(tensor)  # pyright: ignore
 
 
 def plain_only() -> bool:

@@ -1,0 +1,99 @@
+"""Under tracing, batched gradients, vmap and the meta device: the numbers of an ordinary call."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from layer_twins import randomised, signed
+from structures import SIZE
+
+import passnet
+
+M, T, B = 3, 5, 4
+SPEC = passnet.LowRankPlusDiagonal(3)
+each_kind = pytest.mark.parametrize("kind", [passnet.GRU, passnet.LSTM])
+each_backend = pytest.mark.parametrize("backend", ["auto", "eager", "reference"])
+
+
+def made(kind, **options):
+    return randomised(kind(M, SIZE, matrix=SPEC, **options))
+
+
+@each_kind
+@each_backend
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+def test_a_trace_computes_what_the_layer_does(kind, backend, grad):
+    layer = made(kind, backend=backend)
+    with torch.set_grad_enabled(grad):
+        traced = torch.jit.trace(layer, (signed(T, B, M),), check_trace=False)
+        x = -signed(T, B, M)
+        torch.testing.assert_close(traced(x), layer(x))
+
+
+@each_kind
+@each_backend
+def test_batched_gradients(kind, backend):
+    layer, x = made(kind, backend=backend), signed(T, B, M).requires_grad_()
+    outputs, wanted = layer(x)[0], [x, *layer.parameters()]
+    flowing = torch.stack([signed(*outputs.shape), -2 * signed(*outputs.shape).flip(0)])
+
+    def grads(flow, **options):
+        return torch.autograd.grad(outputs, wanted, flow, retain_graph=True, **options)
+
+    expected = [torch.stack(pair) for pair in zip(*map(grads, flowing), strict=True)]
+    together = grads(flowing, is_grads_batched=True)
+    mapped = torch.vmap(grads)(flowing)
+    again = grads(flowing, is_grads_batched=True, create_graph=True)
+    for found in (together, mapped, again):
+        torch.testing.assert_close(list(found), expected)
+    (twice,) = torch.autograd.grad(again[0].square().sum(), x, retain_graph=True)
+    (plain,) = torch.autograd.grad(
+        sum(grads(flow, create_graph=True)[0].square().sum() for flow in flowing), x
+    )
+    torch.testing.assert_close(twice, plain)
+
+
+@each_kind
+def test_vmap_over_symbols_and_lengths(kind):
+    layer = made(kind)
+    symbols, x = torch.randint(M, (2, T, B)), signed(T, B, M)
+    lengths = torch.tensor([[5, 4, 3, 1], [1, 2, 3, 5]])
+    found = torch.vmap(lambda s: layer(s)[0])(symbols)
+    torch.testing.assert_close(found, torch.stack([layer(s)[0] for s in symbols]))
+    found = torch.vmap(lambda n: layer(x, lengths=n)[0])(lengths)
+    torch.testing.assert_close(found, torch.stack([layer(x, lengths=n)[0] for n in lengths]))
+
+
+@each_kind
+def test_vmap_draws_dropout_for_each_example(kind):
+    layer = made(kind, dropout_input=0.3, dropout_state=0.5, dropout_output=0.2)
+    x = torch.stack([signed(T, B, M)] * 2)
+    apart = torch.vmap(lambda v: layer(v)[0], randomness="different")(x)
+    alike = torch.vmap(lambda v: layer(v)[0], randomness="same")(x)
+    assert not torch.equal(apart[0], apart[1])
+    assert torch.equal(alike[0], alike[1])
+    dropped = (alike == 0).all(1)  # a mask of the output is fixed over time
+    assert dropped.any() and not dropped.all()
+
+
+@each_kind
+def test_shapes_without_numbers(kind):
+    layer = kind(M, SIZE, 2, matrix=SPEC, device="meta")
+    output, state = layer(torch.empty(T, B, M, device="meta"), lengths=torch.tensor([5, 1, 2, 3]))
+    assert output.device.type == "meta" and output.shape == (T, B, SIZE)
+    assert layer._split(state)[0].shape == (2, B, SIZE)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: passnet.UnitaryRNN(M, SIZE),
+        lambda: made(passnet.GRU, backend="reference"),
+        lambda: made(passnet.LSTM, backend="reference"),
+    ],
+    ids=["uRNN", "GRU", "LSTM"],
+)
+def test_plain_loops_compile_as_one_graph(make):
+    layer, x = make(), signed(T, B, M)
+    torch.testing.assert_close(torch.compile(layer, fullgraph=True)(x), layer(x))
