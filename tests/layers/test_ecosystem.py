@@ -90,6 +90,18 @@ def test_export_of_a_step_and_a_sequence(layer):
     assert torch.equal(y[0], module.step(x[1], state)[0])
 
 
+@pytest.mark.parametrize("strict", [True, False])
+@pytest.mark.parametrize("layer", [passnet.GRU, passnet.LSTM])
+def test_export_for_any_number_of_steps_and_sequences(layer, strict):
+    module = randomised(layer(M, SIZE, 2, matrix=SPEC)).eval()
+    free = {0: torch.export.Dim("T", min=2), 1: torch.export.Dim("B", min=2)}
+    exported = torch.export.export(
+        module, (signed(T, B, M),), dynamic_shapes={"input": free}, strict=strict
+    )
+    x = signed(T + 4, B + 3, M)
+    torch.testing.assert_close(exported.module()(x), module(x))
+
+
 @each_module
 def test_copies_compute_the_same_and_are_independent(kind):
     module = randomised(MODULES[kind]()).eval()
