@@ -70,13 +70,14 @@ def from_torch_cell(cell, taken: dict[str, Tensor | None]) -> dict[str, Tensor]:
 def load_from_torch(layer, module: nn.RNNBase) -> None:
     """Fill a layer with what a torch.nn layer computes with, be it pruned or parametrised."""
     weights = {name: getattr(module, name).detach() for name in module._flat_weights_names}
-    missing, unexpected = layer.load_state_dict(weights, strict=False)
-    missing = [name for name in missing if not name.startswith("initial_")]
-    if missing or unexpected:
+    found = layer.load_state_dict(weights, strict=False)
+    missing = [name for name in found.missing_keys if not name.startswith("initial_")]
+    if missing:
         raise ValueError(
-            f"torch.nn.{type(module).__name__} has no {', '.join(missing + unexpected)}: leave out "
-            "what it cannot fill, such as weight_norm=True"
+            f"torch.nn.{type(module).__name__} has no {', '.join(missing)}: leave out what it "
+            "cannot fill, such as weight_norm=True"
         )
+    assert not found.unexpected_keys
     if not any(parameter.requires_grad for parameter in module.parameters()):
         layer.requires_grad_(False)
 
