@@ -77,6 +77,22 @@ def test_a_text_of_the_users(in_folder, capsys):
     assert record["experiment"]["task"]["source"] == "file"
 
 
+def test_a_text_too_short_is_one_sentence(in_folder, capsys):
+    (in_folder / "mine.txt").write_text("abab\n" * 20)
+    assert train("quick/character-stream", "--text", "mine.txt") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("passnet: the 80 training characters do not fill batch_size=16 lanes")
+    assert said.count("\n") == 1
+
+
+def test_what_one_run_lacks_takes_nothing_from_the_others(in_folder, capsys):
+    presets = ["quick/character-stream", "quick/character-sentences"]
+    assert train(*presets, *SMALL, "batch_size=1000", "--json", "--quiet") == 2
+    said = capsys.readouterr()
+    assert [result["preset"] for result in json.loads(said.out)] == presets[1:]
+    assert "quick/character-stream seed 0: the " in said.err and said.err.count("\n") == 1
+
+
 def test_several_seeds_have_their_own_folders(in_folder, capsys):
     assert train("quick/copy", *SMALL, "--seeds", "0..1", "--json", "--quiet") == 0
     results = json.loads(capsys.readouterr().out)

@@ -174,5 +174,5 @@ def test_every_listed_key_can_be_named():
 
 
 def test_synthetic_digits_have_sizes():
-    changed = apply_overrides(BASE, ["task.sizes=10,20,30", "task.source=synthetic"])
-    assert changed.task.sizes == (10, 20, 30)
+    changed = apply_overrides(BASE, ["task.sizes=40,20,30", "task.source=synthetic"])
+    assert changed.task.sizes == (40, 20, 30)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -47,6 +47,13 @@ def explained() -> Iterator[Outcome]:
         if status is None:
             raise
         outcome.status = _say(error, status)
+
+
+def failure_status(errors: Sequence[RuntimeError]) -> int:
+    """The status of several runs: 2 where every one that failed was refused, and 0 where none."""
+    if not errors:
+        return 0
+    return USAGE if all(_status_of(error) == USAGE for error in errors) else FAILED
 
 
 def _status_of(error: RuntimeError) -> int | None:

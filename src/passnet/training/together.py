@@ -12,9 +12,11 @@ from pathlib import Path
 import torch
 
 from passnet.config import Experiment
+from passnet.ops import BackendRefused
+from passnet.tasks.data import DataError
 from passnet.training.assembly import Options
 from passnet.training.distributed import World, choose_device, current
-from passnet.training.errors import RunError
+from passnet.training.errors import Refused, RunError
 from passnet.training.events import Listener, silent
 from passnet.training.result import Result
 from passnet.training.run import RunFolder
@@ -149,6 +151,8 @@ class _Turns:
             self.updates = None
         except RunError as error:
             self.error, self.updates = error, None
+        except (DataError, BackendRefused) as error:
+            self.error, self.updates = Refused(str(error)), None
         except Exception as failure:
             self.failure, self.updates = failure, None
         return self.updates is not None
