@@ -14,6 +14,7 @@ from passnet.config import (
     Dense,
     LowRank,
     LowRankPlusDiagonal,
+    Selection,
     apply_overrides,
     differences,
     setting_keys,
@@ -143,6 +144,22 @@ def test_updates_and_epochs_replace_each_other():
     assert (changed.updates, changed.epochs) == (None, 3)
     with pytest.raises(ConfigurationError, match="exactly one"):
         apply_overrides(BASE, ["epochs=3", "updates=5"])
+
+
+def test_the_metric_of_selection_brings_its_direction():
+    digits = get("quick/highway-digits")
+    changed = apply_overrides(digits, ["selection.metric=error_percent"])
+    assert changed.selection == Selection("error_percent", "min")
+    assert apply_overrides(changed, ["selection.metric=accuracy"]).selection.mode == "max"
+    for wrong in (
+        ["selection.mode=min"],
+        ["selection.metric=error_percent", "selection.mode=max"],
+        ['selection={"metric": "error_percent", "mode": "max"}'],
+    ):
+        with pytest.raises(ConfigurationError, match=r"^selection.mode: got .* the worst: give"):
+            apply_overrides(digits, wrong)
+    with pytest.raises(ConfigurationError, match="perhaps you meant 'error_percent'"):
+        apply_overrides(digits, ["selection.metric=eror_percent"])
 
 
 def test_a_changed_experiment_is_no_longer_the_protocol_of_the_paper():
