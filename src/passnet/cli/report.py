@@ -32,7 +32,7 @@ def add(commands) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the report or write the page."""
     if args.out is not None:
-        check_file("--out", args.out)
+        check_file("--out", args.out, replaced=True)
     from passnet.report import text_report, write_page
 
     folders = [Path(folder) for folder in args.folders]
