@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -122,6 +123,42 @@ def test_data_lists_and_verifies_what_is_missing(capsys, tmp_path, monkeypatch):
     assert {row["dataset"] for row in rows} == {"mnist", "ptb"}
     assert all(row["state"] == "missing" for row in rows)
     assert main(["data", "verify", "ptb", "--data-dir", str(tmp_path)]) == 1
+
+
+def in_shell(words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(
+        f"'{sys.executable}' -m passnet {words}",
+        shell=True,
+        env=kept | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a stream that is always full")
+@pytest.mark.parametrize("words", ["list", "list nonsense", "train --help", "list --json"])
+def test_output_without_room_is_one_sentence(words):
+    done = in_shell(f"{words} >/dev/full")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("passnet: standard output could not be written (No space left")
+
+
+def test_closed_streams_are_no_fault():
+    whole = in_shell("list")
+    assert (whole.returncode, whole.stderr) == (0, "")
+    assert in_shell("list 2>&-").stdout == whole.stdout
+    silent = in_shell("list >&- 2>&-")
+    assert (silent.returncode, silent.stdout, silent.stderr) == (0, "", "")
+    # What is said on a closed standard error must not come out on standard output.
+    wrong = in_shell("show nonsense 2>&-")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+
+
+def test_letters_the_encoding_lacks_are_spelled_out():
+    done = in_shell("train --help", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0 and "cuda:1 \\u2026;" in done.stdout
 
 
 @pytest.mark.parametrize(

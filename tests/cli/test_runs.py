@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import subprocess
 import sys
 
@@ -166,6 +167,13 @@ def test_plain_lines_where_there_is_no_terminal(in_folder, capsys):
     said = capsys.readouterr()
     assert "starts: 6 updates" in said.err and "finished" in said.err
     assert "chance" in said.out and "runs/quick/copy/seed-0" in said.out
+
+
+def test_a_closed_standard_error_does_not_stop_a_run(in_folder):
+    options = ["train", "quick/copy", *SMALL, "--device", "cpu", "--json"]
+    command = f"{shlex.join([sys.executable, '-m', 'passnet', *options])} 2>&-"
+    done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, text=True, check=True)
+    assert json.loads(done.stdout)["updates"] == 6
 
 
 def test_evaluate_of_no_run_is_one_sentence(in_folder, capsys):
