@@ -19,7 +19,8 @@ _STATUSES = (
     ("passnet.training.errors", "Refused", USAGE),
     ("passnet.training.errors", "RunError", FAILED),
     ("passnet.ops.backend", "BackendRefused", USAGE),
-    ("passnet.report", "ReportError", FAILED),
+    ("passnet.report.errors", "NothingThere", USAGE),
+    ("passnet.report.errors", "ReportError", FAILED),
     ("passnet.bench.measure", "Wrong", FAILED),
 )
 """Where errors of rooms above live, and the exit status of each; the first that fits counts."""

@@ -89,6 +89,9 @@ def _set(plain: dict[str, Any], key: str, text: str) -> None:
             )
         cls, place = class_of(annotation, inner, walked), inner
         alternatives = allowed(annotation).classes
+    if last == "kind" and len(alternatives) > 1:
+        choices = " or ".join(map(signature, alternatives))
+        raise ConfigurationError(f"{key}: set {walked} itself: {walked}={choices}")
     others = [signature(other) for other in alternatives if last in field_types(other)]
     if others and last not in field_types(cls):
         raise ConfigurationError(
@@ -111,8 +114,6 @@ def _remedy(key: str, plain: dict[str, Any]) -> str:
     keys = [known for known in _flatten(plain, groups=True) if _settable(known)]
     last = key.rpartition(".")[2]
     same = [known for known in keys if known.rpartition(".")[2] == last]
-    if last == "kind":
-        return f"set {key.rpartition('.')[0]} itself, such as model.matrix=low-rank:24"
     if same:
         return f"perhaps you meant {same[0]!r}"
     return suggestion(key, keys)

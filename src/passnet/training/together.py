@@ -64,7 +64,7 @@ def train_together(
     if len({Path(folder).resolve() for folder in folders}) != len(folders):
         raise ValueError("two runs have the same folder: give each its own")
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
-        raise RunError("several runs side by side take one process: start them without torchrun")
+        raise Refused("several runs side by side take one process: start them without torchrun")
     place = choose_device(device)
     world = World(place)
     side_by_side = place.type == "cuda" and len(experiments) > 1
