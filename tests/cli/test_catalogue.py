@@ -148,7 +148,7 @@ def in_shell(words: str, **environment: str) -> subprocess.CompletedProcess[str]
 def test_output_without_room_is_one_sentence(words):
     done = in_shell(f"{words} >/dev/full")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert done.stderr.startswith("passnet: standard output could not be written (No space left")
+    assert done.stderr.startswith("passnet: output could not be written (No space left")
 
 
 def test_closed_streams_are_no_fault():

@@ -26,7 +26,7 @@ _STATUSES = (
 """Where errors of rooms above live, and the exit status of each; the first that fits counts."""
 
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
-"""What printing may end in; errors of files name the file, those of standard output do not."""
+"""What printing may end in; such errors name no file."""
 
 
 @dataclass
@@ -94,9 +94,7 @@ def _status_of(error: RuntimeError) -> int | None:
 def _unwritten(error: OSError) -> int:
     discard_output()
     reason = error.strerror or error
-    return _say(
-        f"standard output could not be written ({reason}): make room, or send it elsewhere", FAILED
-    )
+    return _say(f"output could not be written ({reason}): make room, or send it elsewhere", FAILED)
 
 
 def _say(error: object, status: int) -> int:
