@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
@@ -28,8 +29,10 @@ def test_list_filters_and_says_when_nothing_matches(capsys):
     assert main(["list", "psmnist/lrd"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4 and "0.947" in lines[-1] and "41.2k" in lines[-1]
-    assert main(["list", "nonsense"]) == 1
-    assert "'nonsense'" in capsys.readouterr().out
+    for more, out in (([], ""), (["--json"], "[]\n")):
+        assert main(["list", "nonsense", *more]) == 2
+        said = capsys.readouterr()
+        assert said.out == out and "passnet: no preset's name contains 'nonsense'" in said.err
 
 
 def test_show_tells_shapes_counts_backends_and_settings(capsys):
@@ -52,6 +55,19 @@ def test_show_json_follows_overrides(capsys):
         (["show", "psmnist/lrd-gru-256-42"], ["perhaps you meant 'psmnist/lrd-gru-256-24'"]),
         (["train", "quick/copy", "--set", "model.siz=3"], ["'siz'", "'model.size'"]),
         (["train", "quick/copy", "--set", "batch_size=many"], ["batch_size", "many", "whole"]),
+        (
+            ["show", "quick/highway-digits", "--set", "model.matrix=dense"],
+            ["dropout_bottleneck", "Dense()", "LowRank"],
+        ),
+        (
+            ["train", "quick/sequential-digits", "--set", "batch_size=6001"],
+            ["batch_size: got 6001", "give at most 6000"],
+        ),
+        (["train", "quick/highway-digits", "--set", "batch_size=1"], ["batch norm", "larger"]),
+        (["train", "quick/highway-digits", "--set", "accumulate=100"], ["accumulate=100", "fewer"]),
+        (["show", "quick/copy", "--set", f"seed={2**64}"], [f"seed: got {2**64}", str(2**64 - 1)]),
+        (["show", "quick/copy", "--set", f"seed={'9' * 5000}"], ["seed: got ", "a whole number"]),
+        (["train", "quick/copy", "--seed", str(2**64)], [f"seed: got {2**64}"]),
         (["train", "quick/copy", "--text", "x.txt"], ["--text", "character", "copy task"]),
         (["train", "quick/character-stream", "--text", "none.txt"], ["no file", "none.txt"]),
         (["train", "quick/copy", "--seeds", "4..1"], ["4..1", "0..4"]),
@@ -62,6 +78,10 @@ def test_show_json_follows_overrides(capsys):
         (["bench", "--out", "none/x.json"], ["--out none/x.json", "no folder none"]),
         (["bench", "--plot", "none/x.svg"], ["--plot none/x.svg", "no folder none"]),
         (["bench", "--plot", "x.bogus"], ["x.bogus", ".svg, .png, .pdf or .html"]),
+        (["evaluate", "none"], ["none/experiment.json", "is this the folder of a run?"]),
+        (["report", "none"], ["no folder none"]),
+        (["report", "."], ["no run was found in ."]),
+        (["report", ".", "--out", "x.html", "--benchmarks", "none"], ["no folder none"]),
         (["report", ".", "--out", "none/x.html"], ["--out none/x.html", "no folder none"]),
         (["data", "verify", "imagenet"], ["imagenet", "mnist", "ptb"]),
     ],
@@ -84,6 +104,8 @@ def test_mistakes_end_in_one_sentence(arguments, parts, capsys, tmp_path, monkey
         ["bench", "--repeats", "many"],
         ["train", "quick/copy", "--at-once", "0"],
         ["sample", "run", "--length", "-5"],
+        ["sample", "run", "--seed", str(2**64)],
+        ["sample", "run", "--seed", "any"],
         ["sample", "run", "--temperature", "-1"],
         ["sample", "run", "--temperature", "nan"],
         ["sample", "run", "--temperature", "inf"],
@@ -107,6 +129,42 @@ def test_data_lists_and_verifies_what_is_missing(capsys, tmp_path, monkeypatch):
     assert {row["dataset"] for row in rows} == {"mnist", "ptb"}
     assert all(row["state"] == "missing" for row in rows)
     assert main(["data", "verify", "ptb", "--data-dir", str(tmp_path)]) == 1
+
+
+def in_shell(words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+    kept = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    return subprocess.run(
+        f"'{sys.executable}' -m passnet {words}",
+        shell=True,
+        env=kept | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a stream that is always full")
+@pytest.mark.parametrize("words", ["list", "list --json", "train --help"])
+def test_output_without_room_is_one_sentence(words):
+    done = in_shell(f"{words} >/dev/full")
+    assert done.returncode == 1 and done.stderr.count("\n") == 1
+    assert done.stderr.startswith("passnet: output could not be written (No space left")
+
+
+def test_closed_streams_are_no_fault():
+    whole = in_shell("list")
+    assert (whole.returncode, whole.stderr) == (0, "")
+    assert in_shell("list 2>&-").stdout == whole.stdout
+    silent = in_shell("list >&- 2>&-")
+    assert (silent.returncode, silent.stdout, silent.stderr) == (0, "", "")
+    # What is said on a closed standard error must not come out on standard output.
+    wrong = in_shell("show nonsense 2>&-")
+    assert (wrong.returncode, wrong.stdout) == (2, "")
+
+
+def test_letters_the_encoding_lacks_are_spelled_out():
+    done = in_shell("train --help", PYTHONIOENCODING="ascii")
+    assert done.returncode == 0 and "cuda:1 \\u2026;" in done.stdout
 
 
 @pytest.mark.parametrize(

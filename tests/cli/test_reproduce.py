@@ -152,6 +152,7 @@ def test_a_run_that_cannot_go_on_does_not_hold_up_the_others(tiny, tmp_path, cap
     [
         ("--out", "nowhere/report.html", "no folder nowhere"),
         ("--out", "taken", "is a folder"),
+        ("--out", "pipe", "no regular file"),
         ("--results", "README.md", "README.md is a file"),
         ("--results", "README.md/inner", "README.md is a file"),
         ("--runs", "README.md", "README.md is a file"),
@@ -162,6 +163,7 @@ def test_places_that_cannot_be_written_show_before_training(
 ):
     no_training(monkeypatch)
     (tmp_path / "taken").mkdir()
+    os.mkfifo(tmp_path / "pipe")
     before = files(tmp_path)
     for more in ([], ["--dry-run"]):
         assert reproduce("addition", option, place, *more) == 2

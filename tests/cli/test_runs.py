@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import shlex
 import subprocess
 import sys
 
 import pytest
 import torch
+from rich.console import Console
 
 from passnet.bench.cases import GPU_CASES
 from passnet.bench.measure import Row, _calls
 from passnet.bench.record import growth
 from passnet.cli import main
+from passnet.cli.live import live
+from passnet.training.events import Evaluated, Started, Updated
 
 SMALL = [
     "--set",
@@ -77,6 +82,22 @@ def test_a_text_of_the_users(in_folder, capsys):
     assert record["experiment"]["task"]["source"] == "file"
 
 
+def test_a_text_too_short_is_one_sentence(in_folder, capsys):
+    (in_folder / "mine.txt").write_text("abab\n" * 20)
+    assert train("quick/character-stream", "--text", "mine.txt") == 2
+    said = capsys.readouterr().err
+    assert said.startswith("passnet: the 80 training characters do not fill batch_size=16 lanes")
+    assert said.count("\n") == 1
+
+
+def test_what_one_run_lacks_takes_nothing_from_the_others(in_folder, capsys):
+    presets = ["quick/character-stream", "quick/character-sentences"]
+    assert train(*presets, *SMALL, "batch_size=1000", "--json", "--quiet") == 2
+    said = capsys.readouterr()
+    assert [result["preset"] for result in json.loads(said.out)] == presets[1:]
+    assert "quick/character-stream seed 0: the " in said.err and said.err.count("\n") == 1
+
+
 def test_several_seeds_have_their_own_folders(in_folder, capsys):
     assert train("quick/copy", *SMALL, "--seeds", "0..1", "--json", "--quiet") == 0
     results = json.loads(capsys.readouterr().out)
@@ -116,7 +137,7 @@ def test_cases_of_the_bench_tell_tied_from_untied():
 def test_a_changed_experiment_in_the_same_folder_is_refused(in_folder, capsys):
     assert train("quick/copy", *SMALL, "--quiet") == 0
     capsys.readouterr()
-    assert train("quick/copy", *SMALL, "batch_size=8", "--quiet") == 1
+    assert train("quick/copy", *SMALL, "batch_size=8", "--quiet") == 2
     said = capsys.readouterr().err
     assert "batch_size was 4 and is 8" in said and said.count("\n") == 1
 
@@ -152,9 +173,29 @@ def test_plain_lines_where_there_is_no_terminal(in_folder, capsys):
     assert "chance" in said.out and "runs/quick/copy/seed-0" in said.out
 
 
-def test_evaluate_of_no_run_is_one_sentence(in_folder, capsys):
-    assert main(["evaluate", "nowhere"]) == 1
-    assert capsys.readouterr().err.count("\n") == 1
+def test_a_narrow_terminal_keeps_counter_and_values():
+    run = "copy-variable-length/lrd-gru-128-50 seed 0"
+    metric = "cross_entropy_nats"
+    chance = {metric: 2.3}
+    started = Started(run, 0, 0, 35_000, 1, "cpu", "cpu", None, metric, chance, None)
+    for width in (40, 60, 80, 150):
+        shown = io.StringIO()
+        console = Console(file=shown, width=width, force_terminal=True, color_system=None)
+        with live(console) as listener_for:
+            listen = listener_for(run)
+            listen(started)
+            listen(Updated(run, 12_345, 35_000, None, 0.12345, 1e-3, 9.9, 60.0))
+            listen(Evaluated(run, 12_345, "valid", {metric: 0.0421}, metric, True))
+        line = " ".join(shown.getvalue().splitlines()[-2].split())
+        assert "12345/35000 loss 0.1235 0.0421" in line
+        assert (run in line) == (width == 150)
+
+
+def test_a_closed_standard_error_does_not_stop_a_run(in_folder):
+    options = ["train", "quick/copy", *SMALL, "--device", "cpu", "--json"]
+    command = f"{shlex.join([sys.executable, '-m', 'passnet', *options])} 2>&-"
+    done = subprocess.run(command, shell=True, stdout=subprocess.PIPE, text=True, check=True)
+    assert json.loads(done.stdout)["updates"] == 6
 
 
 def test_two_processes_train_one_model(in_folder):

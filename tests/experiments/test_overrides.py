@@ -14,6 +14,7 @@ from passnet.config import (
     Dense,
     LowRank,
     LowRankPlusDiagonal,
+    Selection,
     apply_overrides,
     differences,
     setting_keys,
@@ -98,7 +99,8 @@ def test_accepted(override, key, expected):
         ("model.matrix={", r"is not JSON"),
         ("model.matrix=LowRank(500)", r"model: rank=500 does not fit a state of 128"),
         ("model.matrix.blocks=2", r"set model.matrix=BlockDiagonal\(blocks\)"),
-        ("model.matrix.kind=dense", r"set model.matrix itself"),
+        ("model.matrix.kind=dense", r"set model.matrix itself: model.matrix=Dense\(\) or LowRank"),
+        ("optimiser.kind=sgd", r"optimiser.kind: set optimiser itself: optimiser=RmsProp\(.*\) or"),
         ("schedule.warmup=500", r"schedule is Constant.*set schedule=Cosine\(warmup, final\)"),
         ("ema.decay=0.9", r"ema is None.*set ema=Averaging\(decay, start\)"),
         ("optimiser=Adam(1e-3, betas=0.9)", r"betas: got '0.9', expected 2 values"),
@@ -145,6 +147,22 @@ def test_updates_and_epochs_replace_each_other():
         apply_overrides(BASE, ["epochs=3", "updates=5"])
 
 
+def test_the_metric_of_selection_brings_its_direction():
+    digits = get("quick/highway-digits")
+    changed = apply_overrides(digits, ["selection.metric=error_percent"])
+    assert changed.selection == Selection("error_percent", "min")
+    assert apply_overrides(changed, ["selection.metric=accuracy"]).selection.mode == "max"
+    for wrong in (
+        ["selection.mode=min"],
+        ["selection.metric=error_percent", "selection.mode=max"],
+        ['selection={"metric": "error_percent", "mode": "max"}'],
+    ):
+        with pytest.raises(ConfigurationError, match=r"^selection.mode: got .* the worst: give"):
+            apply_overrides(digits, wrong)
+    with pytest.raises(ConfigurationError, match="perhaps you meant 'error_percent'"):
+        apply_overrides(digits, ["selection.metric=eror_percent"])
+
+
 def test_a_changed_experiment_is_no_longer_the_protocol_of_the_paper():
     assert apply_overrides(BASE, []).protocol == "paper"
     assert apply_overrides(BASE, ["seed=4", "accumulate=2"]).protocol == "paper"
@@ -174,5 +192,5 @@ def test_every_listed_key_can_be_named():
 
 
 def test_synthetic_digits_have_sizes():
-    changed = apply_overrides(BASE, ["task.sizes=10,20,30", "task.source=synthetic"])
-    assert changed.task.sizes == (10, 20, 30)
+    changed = apply_overrides(BASE, ["task.sizes=40,20,30", "task.source=synthetic"])
+    assert changed.task.sizes == (40, 20, 30)

@@ -186,3 +186,12 @@ def test_rows_that_are_not_stored_are_refused_aloud():
     parametrize.register_parametrization(layer.cells[0].recurrent, "expand", nn.Identity())
     with pytest.raises(ValueError, match="expand is parametrised"):
         passnet.clip_row_norms_(layer)
+
+
+@pytest.mark.parametrize("limit", [-1.0, 0.0, float("nan")])
+def test_a_limit_that_no_row_could_keep_to_is_refused(limit):
+    layer = passnet.GRU(3, 4)
+    before = {name: tensor.clone() for name, tensor in layer.state_dict().items()}
+    with pytest.raises(ValueError, match=f"max_norm={limit}: give a positive number, or None"):
+        passnet.clip_row_norms_(layer, limit)
+    assert all(torch.equal(before[name], tensor) for name, tensor in layer.state_dict().items())

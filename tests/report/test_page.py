@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,6 +20,7 @@ from passnet.report import ReportError, write_page
 from passnet.report.page import render_page
 from passnet.report.paper import TABLES, paper_score
 from passnet.report.published import published
+from passnet.report.write import write_whole
 
 PAPER = [name for name in names() if get(name).protocol == "paper"]
 
@@ -261,6 +263,26 @@ def test_writing_is_whole_or_not_at_all(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [out]
     with pytest.raises(ReportError, match="could not write"):
         write_page([], tmp_path / "nowhere" / "report.html")
+
+
+def test_a_link_stays_a_link(tmp_path):
+    out, link = tmp_path / "pages" / "report.html", tmp_path / "latest.html"
+    out.parent.mkdir()
+    link.symlink_to(out)
+    for _ in range(2):
+        write_whole(link, "<html>")
+        assert link.is_symlink() and out.read_text() == "<html>"
+        assert sorted(tmp_path.rglob("*.html")) == [link, out]
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    pipe, folder = tmp_path / "pipe", tmp_path / "folder"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    for place in (pipe, folder):
+        with pytest.raises(ReportError, match=rf"could not write {place}: it is no regular file"):
+            write_whole(place, "<html>")
+    assert pipe.is_fifo() and sorted(tmp_path.iterdir()) == [folder, pipe]
 
 
 def _full(*_):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from made_up_runs import experiment_of, write_run
 
+from passnet.cli import main
 from passnet.report import ReportError
 from passnet.report.read import find_runs, read_run
 
@@ -87,6 +88,18 @@ def test_a_damaged_file_is_named_in_one_sentence(run_folder, file, content, says
     assert says in str(error.value)
     assert str(run_folder / file) in str(error.value)
     assert "\n" not in str(error.value)
+
+
+def test_a_damaged_run_is_left_out_and_named(tmp_path, run_folder, capsys):
+    bad = write_run(tmp_path / "bad", experiment_of(NAME), value=0.5) / "result.json"
+    bad.write_text("{}")
+    said: list[str] = []
+    assert [run.path for run in find_runs([tmp_path], warn=said.append)] == [run_folder]
+    assert said == [f"{bad} is damaged: it has no 'metric'; the run is left out"]
+    for more in ([], ["--json"], ["--out", str(tmp_path / "page.html")]):
+        assert main(["report", str(tmp_path), *more]) == 1
+        assert capsys.readouterr().err.startswith(f"passnet: {said[0]}\n")
+    assert "run" in (tmp_path / "page.html").read_text()
 
 
 @pytest.mark.parametrize("key", ["value", "seconds", "updates", "parameters", "test"])

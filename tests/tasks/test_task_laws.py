@@ -19,6 +19,7 @@ from passnet.tasks import (
     CharacterSentences,
     CharacterStream,
     Copy,
+    DataError,
     FlatMNIST,
     SequentialMNIST,
     Task,
@@ -275,5 +276,5 @@ def test_a_data_set_depends_on_its_own_seed_only() -> None:
 def test_too_large_a_batch_is_refused() -> None:
     with pytest.raises(ValueError, match="larger than the 9 training examples"):
         Copy(lag=5, train_size=9).batch("train", 0, batch_size=10)
-    with pytest.raises(ValueError, match="do not fill"):
+    with pytest.raises(DataError, match="do not fill"):
         CharacterStream(source="embedded", window=5000).batch("train", 0, batch_size=20)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import COPY, SENTENCES, STREAM
+from tiny_runs import COPY, HIGHWAY, SENTENCES, STREAM
 
 import passnet
 from passnet.config import ClipNorm, LowRankPlusDiagonal, Model, to_json
@@ -186,11 +186,12 @@ def test_a_batch_too_small_to_divide_is_refused(tmp_path, monkeypatch):
     experiment = replace(COPY, batch_size=2)
     with pytest.raises(RunError, match="batch_size=2 is too small for 3 processes"):
         assemble(experiment, options=Options(), world=World(torch.device("cpu"), 0, 3))
+    with pytest.raises(Refused, match=r"is too small for 3 processes .* two examples for each"):
+        experiment = replace(HIGHWAY, batch_size=5)
+        assemble(experiment, options=Options(), world=World(torch.device("cpu"), 0, 3))
 
 
 def test_what_depends_on_the_pieces_is_warned_about(tmp_path):
-    from tiny_runs import HIGHWAY
-
     events = []
     train(replace(HIGHWAY, accumulate=2), tmp_path, device="cpu", listener=events.append)
     texts = [event.text for event in events if isinstance(event, Warned)]

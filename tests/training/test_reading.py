@@ -69,6 +69,13 @@ def test_what_is_not_a_run_is_a_sentence(tmp_path):
         load_run(tmp_path)
 
 
+def test_a_result_with_something_missing_is_a_sentence(tmp_path):
+    train(COPY, tmp_path, device="cpu")
+    (tmp_path / "result.json").write_text('{"preset": "quick/copy"}')
+    with pytest.raises(RunError, match=r"result\.json is damaged: it has no 'seed'; restore it"):
+        load_run(tmp_path)
+
+
 def test_damaged_weights_are_noticed(tmp_path):
     train(ADDITION, tmp_path, device="cpu")
     content = bytearray((tmp_path / "weights.safetensors").read_bytes())

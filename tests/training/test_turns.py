@@ -10,7 +10,7 @@ import pytest
 import torch
 from tiny_runs import COPY, DIGITS, outcome
 
-from passnet.training import Interrupted, train, train_together
+from passnet.training import Interrupted, Refused, train, train_together
 from passnet.training.assembly import Options, assemble
 from passnet.training.distributed import World
 from passnet.training.events import Started, silent
@@ -92,6 +92,16 @@ def test_an_error_in_one_run_is_raised_when_the_others_have_ended(tmp_path):
     assert [(folder / "result.json").exists() for folder in folders] == [True, False, True]
     with pytest.raises(ValueError, match="3 experiments and 1 listeners"):
         train_together(experiments, folders, device="cpu", listeners=[silent])
+
+
+def test_data_that_one_run_lacks_are_its_error_alone(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("PASSNET_DATA", raising=False)
+    mnist = replace(DIGITS, task=replace(DIGITS.task, source="mnist", sizes=(6000, 1000, 1000)))
+    folders = [tmp_path / "digits", tmp_path / "copy"]
+    found = train_together([mnist, COPY], folders, device="cpu")
+    assert isinstance(found[0], Refused) and "passnet data fetch mnist" in str(found[0])
+    assert found[1] == train(COPY, tmp_path / "copy", device="cpu")
 
 
 @pytest.mark.parametrize("count", [0, -1])

@@ -11,7 +11,16 @@ from tiny_runs import ADDITION, COPY, DIGITS, HIGHWAY, SENTENCES, STREAM, TINY
 
 from passnet.config import Adam, ClipNorm, Constant, LowRankPlusDiagonal, Model, RmsProp
 from passnet.tasks.task import Batch
-from passnet.training import Diverged, Result, Warned, load_run, train, train_together
+from passnet.training import (
+    Diverged,
+    Result,
+    RunError,
+    Warned,
+    evaluate,
+    load_run,
+    train,
+    train_together,
+)
 from passnet.training.assembly import Options, assemble
 from passnet.training.distributed import World
 from passnet.training.graph import signature, why_not_captured
@@ -120,6 +129,8 @@ def test_a_run_that_diverged_is_complete_without_a_value(tmp_path):
         train(DIVERGING, tmp_path, device="cpu")
     assert str(again.value) == str(first.value)
     assert before == {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+    with pytest.raises(RunError, match=r"diverged at update \d+, before anything was saved"):
+        evaluate(tmp_path, device="cpu")
 
 
 def test_the_parameters_before_it_diverged_can_still_be_read(tmp_path, monkeypatch):

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
 from collections.abc import Sequence
 
 from passnet import __version__
 from passnet.cli import bench, data, doctor, listing, report, reproduce, runs, show, training
-from passnet.cli.errors import explained
+from passnet.cli.errors import explained, flushed
+from passnet.cli.streams import ready_streams
 
 _COMMANDS = (listing, show, training, runs, data, report, reproduce, bench, doctor)
 
@@ -27,16 +26,15 @@ Low-rank passthrough networks: every experiment of the paper is one command away
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit status."""
-    args = _parser().parse_args(arguments)
+    ready_streams()
+    try:
+        args = _parser().parse_args(arguments)
+    except SystemExit as help_or_mistake:
+        help_or_mistake.code = flushed(int(help_or_mistake.code or 0))
+        raise
     with explained() as outcome:
         outcome.status = args.run(args) or 0
-    if sys.stdout is not None:
-        try:
-            sys.stdout.flush()
-        except BrokenPipeError:
-            # The reader left, as `passnet list | head` does: not an error of ours.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    return outcome.status
+    return flushed(outcome.status)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from passnet.cli.streams import discard_output
 from passnet.config.errors import ConfigurationError
 from passnet.experiments import UnknownPreset
 from passnet.tasks.data import DataError
@@ -17,10 +19,14 @@ _STATUSES = (
     ("passnet.training.errors", "Refused", USAGE),
     ("passnet.training.errors", "RunError", FAILED),
     ("passnet.ops.backend", "BackendRefused", USAGE),
-    ("passnet.report", "ReportError", FAILED),
+    ("passnet.report.errors", "NothingThere", USAGE),
+    ("passnet.report.errors", "ReportError", FAILED),
     ("passnet.bench.measure", "Wrong", FAILED),
 )
 """Where errors of rooms above live, and the exit status of each; the first that fits counts."""
+
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
+"""What printing may end in; such errors name no file."""
 
 
 @dataclass
@@ -39,14 +45,37 @@ def explained() -> Iterator[Outcome]:
     except (ConfigurationError, UnknownPreset, DataError) as error:
         outcome.status = _say(error, USAGE)
     except BrokenPipeError:
-        outcome.status = 0
+        # The reader left, as `passnet list | head` does: not an error of ours.
+        discard_output()
     except KeyboardInterrupt:
         outcome.status = _say("interrupted", INTERRUPTED)
+    except OSError as error:
+        if error.filename is not None or error.errno not in _FULL:
+            raise
+        outcome.status = _unwritten(error)
     except RuntimeError as error:
         status = _status_of(error)
         if status is None:
             raise
         outcome.status = _say(error, status)
+
+
+def flushed(status: int) -> int:
+    """Write out what was printed; the status, or another where that cannot be done."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        discard_output()
+    except OSError as error:
+        return _unwritten(error)
+    return status
+
+
+def failure_status(errors: Sequence[RuntimeError]) -> int:
+    """The status of several runs: 2 where every one that failed was refused, and 0 where none."""
+    if not errors:
+        return 0
+    return USAGE if all(_status_of(error) == USAGE for error in errors) else FAILED
 
 
 def _status_of(error: RuntimeError) -> int | None:
@@ -60,6 +89,12 @@ def _status_of(error: RuntimeError) -> int | None:
         if known is not None and isinstance(error, known):
             return status
     return None
+
+
+def _unwritten(error: OSError) -> int:
+    discard_output()
+    reason = error.strerror or error
+    return _say(f"output could not be written ({reason}): make room, or send it elsewhere", FAILED)
 
 
 def _say(error: object, status: int) -> int:

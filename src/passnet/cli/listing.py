@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from passnet.cli.tables import figure, print_json, table, thousands
+from passnet.config import ConfigurationError
 from passnet.experiments import listing
 
 
@@ -25,10 +26,12 @@ def run(args: argparse.Namespace) -> int:
     rows = [row for row in listing() if args.filter in row["name"]]
     if args.json:
         print_json(rows)
-        return 0
     if not rows:
-        print(f"no preset's name contains {args.filter!r}; `passnet list` shows them all")
-        return 1
+        raise ConfigurationError(
+            f"no preset's name contains {args.filter!r}: `passnet list` shows them all"
+        )
+    if args.json:
+        return 0
     header = ("preset", "cell", "matrix", "size", "params", "paper's", "metric", "paper", "where")
     cells = [
         (

@@ -22,6 +22,19 @@ def count_of(words: str, *, low: int = 1) -> Callable[[str], int]:
     return read
 
 
+def seed(text: str) -> int:
+    """A whole number that PyTorch's generators take."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = 2**64
+    if not -(2**63) <= number < 2**64:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a seed: give a whole number of at most 64 bits, such as 7"
+        )
+    return number
+
+
 def temperature(text: str) -> float:
     """A finite number of at least 0."""
     try:

@@ -8,11 +8,18 @@ from pathlib import Path
 from passnet.config import ConfigurationError
 
 
-def check_file(option: str, path: Path, *, written: bool = True) -> None:
-    """Raise where `path` cannot be a file or, when it is to be written, must not be."""
-    folder = path.parent
+def check_file(option: str, path: Path, *, written: bool = True, replaced: bool = False) -> None:
+    """Raise where `path` cannot be a file or, when it is to be written, must not be.
+
+    What is to be `replaced` must not be a device or a pipe.
+    """
+    folder = Path(os.path.realpath(path)).parent if path.is_symlink() else path.parent
     if path.is_dir():
         raise ConfigurationError(f"{option} {path}: this is a folder, give a file in it")
+    if replaced and path.exists() and not path.is_file():
+        raise ConfigurationError(
+            f"{option} {path}: this is no regular file and would be replaced: give another"
+        )
     if not folder.is_dir():
         raise ConfigurationError(
             f"{option} {path}: there is no folder {folder}: make it, or give a file in one that "

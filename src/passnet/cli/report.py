@@ -6,6 +6,7 @@ import argparse
 import sys
 from pathlib import Path
 
+from passnet.cli.errors import FAILED
 from passnet.cli.places import check_file
 
 
@@ -15,7 +16,8 @@ def add(commands) -> None:
         "report",
         help="tables and curves of runs, in the terminal or as one HTML page",
         description="Read run folders and compare them with the paper. Without --out the tables "
-        "and curves are printed; with it one self-contained page is written.",
+        "and curves are printed; with it one self-contained page is written. A damaged run is left "
+        "out and named, and the exit status is then 1.",
     )
     parser.add_argument("folders", metavar="RUN", nargs="+", help="run folders, or folders of them")
     parser.add_argument("--out", type=Path, metavar="FILE.html", help="write the page here")
@@ -32,15 +34,21 @@ def add(commands) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the report or write the page."""
     if args.out is not None:
-        check_file("--out", args.out)
+        check_file("--out", args.out, replaced=True)
     from passnet.report import text_report, write_page
 
     folders = [Path(folder) for folder in args.folders]
+    left_out = []
+
+    def warn(text: str) -> None:
+        left_out.append(text)
+        print(f"passnet: {text}", file=sys.stderr)
+
     if args.out is not None:
         usual = Path("benchmarks/results")
         benchmarks = args.benchmarks or (usual if usual.is_dir() else None)
-        write_page(folders, args.out, benchmarks=benchmarks)
+        write_page(folders, args.out, benchmarks=benchmarks, warn=warn)
         print(f"wrote {args.out}", file=sys.stderr)
-        return 0
-    print(text_report(folders, json=args.json))
-    return 0
+    else:
+        print(text_report(folders, json=args.json, warn=warn))
+    return FAILED if left_out else 0

@@ -110,7 +110,7 @@ def _planned(args: argparse.Namespace) -> int:
         )
     check_folder("--results", places.results, written=False)
     check_folder("--runs", places.runs, written=False)
-    check_file("--out", args.out, written=not args.dry_run)
+    check_file("--out", args.out, written=not args.dry_run, replaced=True)
     steps = read_plan(target.presets, seeds, places)
     if args.dry_run:
         if args.json:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from passnet.cli.errors import FAILED, INTERRUPTED
+from passnet.cli.errors import INTERRUPTED, failure_status
 from passnet.config import CharacterTask, Experiment
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ def train_and_publish(
             data_dir=data_dir,
             listeners=listeners,
         )
-    stopped, status = [], 0
+    stopped, failed = [], []
     for experiment, label, outcome in zip(experiments, labels, found, strict=True):
         if isinstance(outcome, Interrupted):
             stopped.append(label)
@@ -72,14 +72,14 @@ def train_and_publish(
             publish_run(places.run(experiment), places.result(experiment))
         elif isinstance(outcome, RunError):
             _say(f"{label} cannot go on: {outcome}")
-            status = FAILED
+            failed.append(outcome)
     if stopped:
         _say(
             f"stopped by a signal; {', '.join(stopped)} {'is' if len(stopped) == 1 else 'are'} "
             f"saved in {places.runs}: the same command goes on"
         )
         return INTERRUPTED
-    return status
+    return failure_status(failed)
 
 
 def _publishing(experiment: Experiment, places: Places, listener: Listener) -> Listener:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from passnet.cli.data import add_data_dir
-from passnet.cli.numbers import count_of, temperature
+from passnet.cli.numbers import count_of, seed, temperature
 from passnet.cli.tables import figure, print_json, table
 
 
@@ -42,7 +42,7 @@ def add(commands) -> None:
         default=0.8,
         help="0 takes the likeliest character (0.8)",
     )
-    sample.add_argument("--seed", type=int, default=0, help="of the draws (0)")
+    sample.add_argument("--seed", type=seed, default=0, help="of the draws (0)")
     sample.add_argument("--device", help="cpu or cuda")
     sample.add_argument("--json", action="store_true", help="the text as a JSON string")
     sample.set_defaults(run=_sample)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from passnet.cli.choice import add_overrides, chosen_experiment
 from passnet.cli.data import add_data_dir
-from passnet.cli.errors import FAILED, INTERRUPTED, USAGE
+from passnet.cli.errors import INTERRUPTED, failure_status
 from passnet.cli.numbers import count_of
 from passnet.cli.signals import leaving_at_once
 from passnet.cli.tables import figure, print_json, table, thousands
@@ -91,7 +91,7 @@ def run(args: argparse.Namespace) -> int:
 def _train(args: argparse.Namespace) -> int:
     plans = _plans(args)
     from passnet.cli.display import watching
-    from passnet.training import Interrupted, Refused, RunError, train, train_together
+    from passnet.training import Interrupted, RunError, train, train_together
 
     options = {
         "device": args.device,
@@ -121,9 +121,7 @@ def _train(args: argparse.Namespace) -> int:
         return INTERRUPTED
     pairs = [(p[1], r) for p, r in zip(plans, found, strict=True) if not isinstance(r, RunError)]
     _print_results(plans, pairs, args)
-    if not failed:
-        return 0
-    return USAGE if all(isinstance(error, Refused) for error in failed) else FAILED
+    return failure_status(failed)
 
 
 def _print_results(

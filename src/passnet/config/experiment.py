@@ -9,7 +9,7 @@ from passnet.config.errors import ConfigurationError
 from passnet.config.fields import check_range, check_types
 from passnet.config.model import Model
 from passnet.config.nearest import suggestion
-from passnet.config.tasks import FlatMnistTask, Task
+from passnet.config.tasks import FlatMnistTask, Task, training_examples
 from passnet.config.training import (
     Averaging,
     Clipping,
@@ -20,6 +20,8 @@ from passnet.config.training import (
 )
 
 _CONSTANT = Constant()
+_LAST_SEED = 2**64 - 1
+"""The largest that PyTorch's generators take."""
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ class Experiment:
         check_types(self)
         counts = ("batch_size", "updates", "epochs", "evaluate_every", "patience", "accumulate")
         check_range(self, *counts, low=1)
-        check_range(self, "seed", low=0)
+        check_range(self, "seed", low=0, high=_LAST_SEED)
         check_range(self, "nan_policy", low=0, high=1, open_low=True, open_high=True)
         if (self.updates is None) == (self.epochs is None):
             raise ConfigurationError(
@@ -112,6 +114,18 @@ class Experiment:
             raise ConfigurationError(
                 f"accumulate: got {self.accumulate}, expected a divisor of batch_size="
                 f"{self.batch_size}"
+            )
+        if self.model.batch_norm and self.batch_size // self.accumulate < 2:
+            raise ConfigurationError(
+                f"batch_size: got {self.batch_size} with accumulate={self.accumulate}, but batch "
+                "norm needs two or more examples in each piece of a batch: give a larger batch or "
+                "fewer pieces"
+            )
+        examples = training_examples(self.task)
+        if examples is not None and self.batch_size > examples:
+            raise ConfigurationError(
+                f"batch_size: got {self.batch_size}, but there are {examples} training examples: "
+                f"give at most {examples}"
             )
         for field, named in (("selection", self.selection), ("aim", self.aim)):
             if named is not None and named.metric not in self.task.metrics:

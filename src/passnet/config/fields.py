@@ -155,8 +155,8 @@ def check_range(
         too_low = given <= low if open_low else given < low
         too_high = given >= high if open_high else given > high
         if too_low or too_high:
-            floor = f"above {low:g}" if open_low else f"at least {low:g}"
+            floor = f"above {low}" if open_low else f"at least {low}"
             ceiling = (
-                "" if math.isinf(high) else f" and {'below' if open_high else 'at most'} {high:g}"
+                "" if math.isinf(high) else f" and {'below' if open_high else 'at most'} {high}"
             )
             raise ConfigurationError(f"{name}: got {given!r}, expected a number {floor}{ceiling}")

@@ -8,7 +8,7 @@ from typing import Literal
 from passnet.config.chrono import Chrono
 from passnet.config.errors import ConfigurationError
 from passnet.config.fields import check_range, check_types
-from passnet.config.matrix import Dense, MatrixSpec
+from passnet.config.matrix import Dense, LowRank, LowRankPlusDiagonal, MatrixSpec
 
 Cell = Literal["gru", "lstm", "highway", "urnn"]
 Initialisation = Literal[
@@ -84,6 +84,12 @@ class Model:
                     f"only {' and '.join(cells)}: leave it at {_default(name)!r}"
                 )
 
+        if self.dropout_bottleneck and not isinstance(self.matrix, LowRank | LowRankPlusDiagonal):
+            raise ConfigurationError(
+                f"dropout_bottleneck: got {self.dropout_bottleneck!r} with matrix {self.matrix!r}, "
+                "which has no bottleneck: set it to 0, or give a LowRank or LowRankPlusDiagonal "
+                "matrix"
+            )
         if self.cell == "highway" and isinstance(self.carry_bias, Chrono):
             raise ConfigurationError(
                 f"carry_bias: got {self.carry_bias!r} with cell 'highway', which has no time to "

@@ -10,6 +10,7 @@ from passnet.config.errors import ConfigurationError
 from passnet.config.experiment import Experiment
 from passnet.config.fields import allowed, field_types, signature
 from passnet.config.identity import DESCRIPTION
+from passnet.config.metrics import METRICS
 from passnet.config.nearest import suggestion
 from passnet.config.plain import class_of, decode, encode, from_json, to_json
 from passnet.config.text import parse
@@ -20,7 +21,8 @@ _SAME_PROTOCOL = ("seed", "accumulate")
 def apply_overrides(experiment: Experiment, overrides: Iterable[str]) -> Experiment:
     """The experiment with `key=value` texts applied in order and checked once all are known.
 
-    Setting one of `updates` and `epochs` turns the other off. A change of anything but the seed
+    Setting one of `updates` and `epochs` turns the other off, and setting the metric of selection
+    sets its direction. A change of anything but the seed
     and the way a batch is computed makes the protocol ours.
     """
     plain = to_json(experiment)
@@ -37,6 +39,10 @@ def apply_overrides(experiment: Experiment, overrides: Iterable[str]) -> Experim
     for given, other in (("updates", "epochs"), ("epochs", "updates")):
         if given in changed and other not in changed and plain[given] is not None:
             plain[other] = None
+    selection = plain["selection"]
+    if "selection.metric" in changed and "selection.mode" not in changed:
+        metric = METRICS.get(selection["metric"])
+        selection["mode"] = selection["mode"] if metric is None else metric.better
     result = from_json(plain)
     if differences(result, experiment, ignore=(*DESCRIPTION, *_SAME_PROTOCOL)):
         result = dataclasses.replace(result, protocol="ours")
@@ -83,6 +89,9 @@ def _set(plain: dict[str, Any], key: str, text: str) -> None:
             )
         cls, place = class_of(annotation, inner, walked), inner
         alternatives = allowed(annotation).classes
+    if last == "kind" and len(alternatives) > 1:
+        choices = " or ".join(map(signature, alternatives))
+        raise ConfigurationError(f"{key}: set {walked} itself: {walked}={choices}")
     others = [signature(other) for other in alternatives if last in field_types(other)]
     if others and last not in field_types(cls):
         raise ConfigurationError(
@@ -105,8 +114,6 @@ def _remedy(key: str, plain: dict[str, Any]) -> str:
     keys = [known for known in _flatten(plain, groups=True) if _settable(known)]
     last = key.rpartition(".")[2]
     same = [known for known in keys if known.rpartition(".")[2] == last]
-    if last == "kind":
-        return f"set {key.rpartition('.')[0]} itself, such as model.matrix=low-rank:24"
     if same:
         return f"perhaps you meant {same[0]!r}"
     return suggestion(key, keys)

@@ -11,6 +11,8 @@ from passnet.config.fields import check_range, check_types
 Order = Literal["shuffled", "fixed", "file"]
 _SIZES = (6000, 1000, 1000)
 """Synthetic digits of training, validation and test."""
+_MNIST = 50_000
+"""Digits of MNIST in training."""
 
 
 @dataclass(frozen=True)
@@ -201,6 +203,15 @@ class CharacterTask:
 
 
 Task = CopyTask | AdditionTask | SequentialMnistTask | FlatMnistTask | CharacterTask
+
+
+def training_examples(task: Task) -> int | None:
+    """How many examples an epoch has; None for fresh data, and for a text, which must be read."""
+    if isinstance(task, CharacterTask):
+        return None
+    if isinstance(task, CopyTask | AdditionTask):
+        return task.train_size
+    return _MNIST if task.source == "mnist" else task.sizes[0]
 
 
 def _check_digits(task: SequentialMnistTask | FlatMnistTask) -> None:

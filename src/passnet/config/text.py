@@ -44,12 +44,12 @@ def _scalar(scalar: type, text: str) -> Any:
         return _TRUTH.get(text.lower())
     try:
         number = float(text)
+        if scalar is int and re.fullmatch(r"[+-]?[0-9_]+", text):
+            return int(text)
     except ValueError:
         return None
     if scalar is float:
         return number
-    if re.fullmatch(r"[+-]?[0-9_]+", text):
-        return int(text)
     return int(number) if number.is_integer() else None
 
 

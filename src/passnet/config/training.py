@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from passnet.config.errors import ConfigurationError
 from passnet.config.fields import check_range, check_types
+from passnet.config.metrics import METRICS
 
 
 @dataclass(frozen=True)
@@ -168,3 +169,9 @@ class Selection:
 
     def __post_init__(self) -> None:
         check_types(self)
+        metric = METRICS.get(self.metric)
+        if metric is not None and self.mode != metric.better:
+            raise ConfigurationError(
+                f"mode: got {self.mode!r} with metric {self.metric!r}, which would select the "
+                f"worst: give {metric.better!r}"
+            )

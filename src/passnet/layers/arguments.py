@@ -34,7 +34,7 @@ def check_choice(name: str, given: str, choices: tuple[str, ...]) -> None:
         raise ValueError(f"{name}={given!r}: choose {known}")
 
 
-def check_row_norm(max_row_norm: float | None) -> None:
+def check_row_norm(limit: float | None, name: str = "max_row_norm") -> None:
     """Raise for a limit that no row could keep to."""
-    if max_row_norm is not None and not max_row_norm > 0:
-        raise ValueError(f"max_row_norm={max_row_norm!r}: give a positive number, or None")
+    if limit is not None and not limit > 0:
+        raise ValueError(f"{name}={limit!r}: give a positive number, or None")

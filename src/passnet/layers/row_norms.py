@@ -10,6 +10,7 @@ from torch.nn.utils.parametrize import is_parametrized
 
 from passnet.cells.highway import HighwayCell
 from passnet.cells.recurrent import RecurrentCell
+from passnet.layers.arguments import check_row_norm
 from passnet.layers.highway import Highway
 from passnet.layers.recurrent import RecurrentLayer
 
@@ -23,6 +24,7 @@ def clip_row_norms_(module: nn.Module, max_norm: float | None = None) -> None:
     normalisation only their directions matter, so clipping changes nothing the layer computes.
     Diagonals, biases and scales are never clipped. Call it after each optimiser step.
     """
+    check_row_norm(max_norm, "max_norm")
     for layer in module.modules():
         if isinstance(layer, RecurrentLayer | Highway):
             limit = layer.max_row_norm if max_norm is None else max_norm

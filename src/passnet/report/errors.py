@@ -5,6 +5,10 @@ from __future__ import annotations
 from typing import final
 
 
-@final
 class ReportError(RuntimeError):
     """A folder holds no runs, a file is damaged, or a package is missing."""
+
+
+@final
+class NothingThere(ReportError):
+    """There is no such folder, or there are no runs in it: another argument would do."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -37,20 +37,32 @@ class Overview:
     hours: str
 
 
-def write_page(folders: Iterable[Folder], out: Folder, *, benchmarks: Folder | None = None) -> None:
+def write_page(
+    folders: Iterable[Folder],
+    out: Folder,
+    *,
+    benchmarks: Folder | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> None:
     """Write the page of the runs in and below `folders` to the file `out`, whole or not at all.
 
-    Rows of the paper that were not run say so. `benchmarks` is a folder of timings.
+    Rows of the paper that were not run say so. `benchmarks` is a folder of timings. A damaged run
+    is an error or, with `warn`, left out and told to it.
     """
-    write_whole(out, render_page(folders, benchmarks=benchmarks))
+    write_whole(out, render_page(folders, benchmarks=benchmarks, warn=warn))
 
 
-def render_page(folders: Iterable[Folder], *, benchmarks: Folder | None = None) -> str:
+def render_page(
+    folders: Iterable[Folder],
+    *,
+    benchmarks: Folder | None = None,
+    warn: Callable[[str], None] | None = None,
+) -> str:
     """The page as text."""
     charts.altair()
     import jinja2
 
-    runs = find_runs(folders)
+    runs = find_runs(folders, warn=warn)
     groups = group_runs(runs)
     speed = [] if benchmarks is None else read_speed(benchmarks)
     environment = jinja2.Environment(

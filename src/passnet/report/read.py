@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from passnet.config import ConfigurationError, Experiment, from_json
-from passnet.report.errors import ReportError
+from passnet.report.errors import NothingThere, ReportError
 
 FORMAT, VERSION = "passnet-run", 1
 Folder = str | os.PathLike[str]
@@ -65,18 +65,26 @@ class Run:
     outcome: Outcome | None
 
 
-def find_runs(folders: Iterable[Folder]) -> list[Run]:
-    """Every run in or below the folders, each once, in the order of their paths."""
+def find_runs(folders: Iterable[Folder], *, warn: Callable[[str], None] | None = None) -> list[Run]:
+    """Every run in or below the folders, each once, in the order of their paths.
+
+    A damaged one is an error or, with `warn`, left out and told to it.
+    """
     found: dict[Path, Run] = {}
     for folder in folders:
         root = Path(folder)
         if not root.is_dir():
-            raise ReportError(f"there is no folder {root}: give folders of runs")
+            raise NothingThere(f"there is no folder {root}: give folders of runs")
         for path in _run_folders(root):
             key = path.resolve()
             if key not in found:
                 below = path.relative_to(root)
-                found[key] = read_run(path, place=str(below if below.parts else path.name))
+                try:
+                    found[key] = read_run(path, place=str(below if below.parts else path.name))
+                except ReportError as error:
+                    if warn is None:
+                        raise
+                    warn(f"{error}; the run is left out")
     return list(found.values())
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from passnet.report import numbers
-from passnet.report.errors import ReportError
+from passnet.report.errors import NothingThere, ReportError
 from passnet.report.read import Folder
 
 _SHAPE = ("shape", "n", "d", "T", "B")
@@ -63,7 +63,7 @@ def read_speed(folder: Folder) -> list[SpeedFile]:
     """Every `*.json` in a folder of benchmark results; those of growing sizes last."""
     root = Path(folder)
     if not root.is_dir():
-        raise ReportError(f"there is no folder {root}: give the folder of benchmark results")
+        raise NothingThere(f"there is no folder {root}: give the folder of benchmark results")
     newest_first = sorted(root.glob("*.json"), key=lambda path: path.stem, reverse=True)
     paths = sorted(newest_first, key=lambda path: "growth" in path.stem)
     return [_file(path) for path in paths]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json as json_module
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from passnet.config import METRICS
 from passnet.report import numbers
 from passnet.report.curves import group_curves
 from passnet.report.describe import mean_seconds, no_score, seeds_text, updates_text
-from passnet.report.errors import ReportError
+from passnet.report.errors import NothingThere
 from passnet.report.groups import Group, group_runs
 from passnet.report.paper import compare, paper_score
 from passnet.report.plot import text_plot
@@ -22,17 +22,19 @@ _HEADER = (
 )  # fmt: skip
 
 
-def text_report(folders: Iterable[Folder], *, json: bool = False) -> str:
+def text_report(
+    folders: Iterable[Folder], *, json: bool = False, warn: Callable[[str], None] | None = None
+) -> str:
     """The runs in and below the folders as a table and curves, or as one JSON document.
 
     Seeds of one experiment share a row: the mean of their test scores ± the sample standard
-    deviation.
+    deviation. A damaged run is an error or, with `warn`, left out and told to it.
     """
     places = list(folders)
-    groups = group_runs(find_runs(places))
+    groups = group_runs(find_runs(places, warn=warn))
     if not groups:
         where = ", ".join(str(place) for place in places) or "no folder"
-        raise ReportError(
+        raise NothingThere(
             f"no run was found in {where}: `passnet train NAME` makes one, a folder with an "
             "experiment.json"
         )

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from passnet.tasks.character import Character
 from passnet.tasks.corpus import END, TextSource, Unk
+from passnet.tasks.data import DataError
 from passnet.tasks.order import pass_count
 from passnet.tasks.task import (
     Batch,
@@ -68,9 +69,9 @@ class CharacterStream(Character):
         targets = self._facts["train"]["targets"]
         count = targets // batch_size // self.window
         if count == 0:
-            raise ValueError(
+            raise DataError(
                 f"the {targets} training characters do not fill batch_size={batch_size} lanes of "
-                f"window={self.window}: use fewer lanes or a shorter window"
+                f"window={self.window}: use fewer lanes, a shorter window or a longer text"
             )
         return count
 

@@ -23,7 +23,7 @@ _BLOCK = 1 << 18
 
 
 class DataError(Exception):
-    """Data are missing, damaged or out of reach; the message is one sentence for the user."""
+    """Data are missing, damaged, too few or out of reach; the text is one sentence for the user."""
 
 
 class _Interrupted(Exception):

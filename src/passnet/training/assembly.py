@@ -12,7 +12,7 @@ from passnet.tasks import draws
 from passnet.tasks.task import Task
 from passnet.training.averaging import Average
 from passnet.training.distributed import World
-from passnet.training.errors import RunError
+from passnet.training.errors import Refused
 from passnet.training.feed import Feed
 from passnet.training.graph import CapturedUpdate, why_not_captured
 from passnet.training.masks import Masks
@@ -84,10 +84,12 @@ class Assembly:
 def assemble(experiment: Experiment, *, options: Options, world: World) -> Assembly:
     """Build data, network, optimiser and step, everything at its start."""
     task = build_task(experiment.task, data_dir=options.data_dir).to(world.device)
-    if experiment.batch_size < world.size * experiment.accumulate:
-        raise RunError(
+    needed = 2 if experiment.model.batch_norm else 1
+    if experiment.batch_size < needed * world.size * experiment.accumulate:
+        each = ", where batch norm needs two examples for each" if needed == 2 else ""
+        raise Refused(
             f"batch_size={experiment.batch_size} is too small for {world.size} processes with "
-            f"accumulate={experiment.accumulate}: use fewer of them"
+            f"accumulate={experiment.accumulate}{each}: use fewer of them"
         )
     per_epoch = task.batch_count("train", batch_size=experiment.batch_size)
     total = experiment.updates or (experiment.epochs or 0) * (per_epoch or 0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from typing import Any
 
 DIVERGED = "diverged"
@@ -53,6 +53,13 @@ class Result:
 
     @staticmethod
     def of(record: dict[str, Any]) -> Result:
-        """The result a record holds; keys of later versions are left out."""
-        known = {item.name for item in fields(Result)}
-        return Result(**{key: value for key, value in record.items() if key in known})
+        """The result a record holds; keys of later versions are left out.
+
+        Raises KeyError for one that is missing.
+        """
+        known = [item.name for item in fields(Result) if item.name in record or _is_needed(item)]
+        return Result(**{name: record[name] for name in known})
+
+
+def _is_needed(item: Field) -> bool:
+    return item.default is MISSING and item.default_factory is MISSING

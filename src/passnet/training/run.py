@@ -145,14 +145,14 @@ class RunFolder:
         changed = differences(self.experiment(), experiment)
         if changed:
             words = [f"{key} was {old!r} and is {new!r}" for key, (old, new) in changed.items()]
-            raise RunError(
+            raise Refused(
                 f"{self.path} holds a run of another experiment ({'; '.join(words[:5])}): train "
                 "in another folder, or with the old settings"
             )
         before, now = self.read().get("data"), json.loads(json.dumps(plain(data)))
         if data is not None and before != now:
             keys = sorted(key for key in now if (before or {}).get(key) != now[key])
-            raise RunError(
+            raise Refused(
                 f"the data are not those the run in {self.path} began with ({', '.join(keys)} "
                 "changed): restore them, or train in another folder"
             )
@@ -167,8 +167,11 @@ class RunFolder:
             return None
         try:
             return Result.of(_read_json(self.result_file))
-        except TypeError as error:
-            raise RunError(f"{self.result_file} is not a result of a run: {error}") from error
+        except KeyError as error:
+            raise RunError(
+                f"{self.result_file} is damaged: it has no {error.args[0]!r}; restore it from a "
+                "copy, or remove it and train the folder again"
+            ) from error
 
     def write_weights(self, tensors: dict[str, Tensor]) -> str:
         """Keep the selected parameters; returns their SHA-256."""
@@ -184,7 +187,7 @@ class RunFolder:
         if result is None or result.diverged:
             saved = load_newest(self.checkpoints, warn=lambda text: None)
             if saved is None:
-                raise RunError(f"{self.path} has no weights yet: train it first")
+                raise RunError(self._no_weights(result))
             best = _under("best.", saved.tensors)
             if best and self.experiment().selection.keep == "best":
                 return best
@@ -198,6 +201,14 @@ class RunFolder:
             return safetensors.torch.load(content)
         except (OSError, SafetensorError) as error:
             raise RunError(f"{self.weights_file} cannot be read: {error}") from error
+
+    def _no_weights(self, result: Result | None) -> str:
+        if result is None:
+            return f"{self.path} has no weights yet: train it first"
+        return (
+            f"the run in {self.path} diverged at update {result.updates}, before anything was "
+            "saved, so it has no weights: train it with other settings in another folder"
+        )
 
     def _write(self, path: Path, record: dict[str, Any]) -> None:
         self._write_bytes(path, json_bytes(record))
@@ -216,7 +227,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_bytes())
     except OSError as error:
-        raise RunError(
+        raise Refused(
             f"{path} cannot be read ({error.strerror or error}): is this the folder of a run?"
         ) from error
     except ValueError as error:

@@ -12,9 +12,11 @@ from pathlib import Path
 import torch
 
 from passnet.config import Experiment
+from passnet.ops import BackendRefused
+from passnet.tasks.data import DataError
 from passnet.training.assembly import Options
 from passnet.training.distributed import World, choose_device, current
-from passnet.training.errors import RunError
+from passnet.training.errors import Refused, RunError
 from passnet.training.events import Listener, silent
 from passnet.training.result import Result
 from passnet.training.run import RunFolder
@@ -62,7 +64,7 @@ def train_together(
     if len({Path(folder).resolve() for folder in folders}) != len(folders):
         raise ValueError("two runs have the same folder: give each its own")
     if int(os.environ.get("WORLD_SIZE", 1)) > 1:
-        raise RunError("several runs side by side take one process: start them without torchrun")
+        raise Refused("several runs side by side take one process: start them without torchrun")
     place = choose_device(device)
     world = World(place)
     side_by_side = place.type == "cuda" and len(experiments) > 1
@@ -149,6 +151,8 @@ class _Turns:
             self.updates = None
         except RunError as error:
             self.error, self.updates = error, None
+        except (DataError, BackendRefused) as error:
+            self.error, self.updates = Refused(str(error)), None
         except Exception as failure:
             self.failure, self.updates = failure, None
         return self.updates is not None
