@@ -192,3 +192,17 @@ def test_autograd_is_told_that_averages_move():
     versions = [buffer._version for buffer in layer.buffers()]
     layer(signed(9, layer.size))
     assert all(b._version > v for b, v in zip(layer.buffers(), versions, strict=True))
+
+
+def test_batched_gradients_take_the_plain_way():
+    layer = made_layer(MATRICES["low-rank"], activation="tanh")
+    x = signed(7, layer.size).requires_grad_()
+    out, wanted = layer(x), [x, *layer.parameters()]
+    flowing = torch.stack([signed(*out.shape) for _ in range(2)])
+
+    def grads(flow, **options):
+        return torch.autograd.grad(out, wanted, flow, retain_graph=True, **options)
+
+    expected = [torch.stack(pair) for pair in zip(*map(grads, flowing), strict=True)]
+    for found in (grads(flowing, is_grads_batched=True), torch.vmap(grads)(flowing)):
+        torch.testing.assert_close(list(found), expected, rtol=1e-4, atol=1e-5)

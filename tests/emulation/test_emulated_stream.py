@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
+from layer_twins import randomised
 
 import passnet
 from passnet.config.matrix import BlockDiagonal
@@ -64,6 +65,7 @@ def started(layer, batch: int):
 
 def judged(gpu: Streaming, layer, batch: int, x=None) -> None:
     torch.manual_seed(0)
+    randomised(layer)
     state = started(layer, batch)
     if x is None:
         x = torch.randn(batch, layer.input_size)
@@ -131,6 +133,11 @@ def test_what_no_kernel_serves_goes_the_long_way(gpu):
         double = passnet.GRU(5, 24, matrix=passnet.LowRank(3)).double()
         state = started(double, 2).double()
         assert streaming.short_step(double, x.double(), [state]) is None
+        layer = passnet.GRU(5, 24, matrix=passnet.LowRank(3))
+        layer.cells[0].bias.data = layer.cells[0].bias.data.double()
+        assert streaming.short_step(layer, x, [started(layer, 2)]) is None
+        layer.cells[0].bias.data = torch.zeros(24, 3).mT
+        assert streaming.short_step(layer, x, [started(layer, 2)]) is None
         layer = passnet.GRU(5, 24, matrix=passnet.LowRank(3))
         chip.chip.unavailable = "there is no compiler"
         assert streaming.short_step(layer, x, [started(layer, 2)]) is None

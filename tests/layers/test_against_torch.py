@@ -209,7 +209,10 @@ def test_from_torch_takes_pruned_and_parametrised_weights(kind, options):
     theirs = randomised(theirs_type(M, SIZE, 2))
     prune.random_unstructured(theirs, "weight_hh_l0", amount=0.5)
     nn.utils.parametrizations.weight_norm(theirs, "weight_ih_l1")
-    ours, x = ours_type.from_torch(theirs, **options), signed(T, B, M)
+    x = signed(T, B, M)
+    theirs(x)[0].square().sum().backward()
+    torch.optim.SGD(theirs.parameters(), 0.1).step()  # the pruned weight is computed at a call
+    ours = ours_type.from_torch(theirs, **options)
     torch.testing.assert_close(ours(x)[0], theirs(x)[0], rtol=1e-5, atol=1e-6)
 
 
@@ -220,6 +223,13 @@ def test_frozen_layers_stay_frozen(kind):
         ours = ours_type.from_torch(theirs_type(M, SIZE).requires_grad_(trained))
         assert {p.requires_grad for p in ours.parameters()} == {trained}
         assert {p.requires_grad for p in ours.to_torch().parameters()} == {trained}
+    half = theirs_type(M, SIZE)
+    half.weight_hh_l0.requires_grad_(False)
+    assert all(p.requires_grad for p in ours_type.from_torch(half).parameters())
+    frozen = theirs_type(M, SIZE).requires_grad_(False)
+    started = ours_type.from_torch(frozen, learn_initial_state=True)
+    assert started.initial_hidden.requires_grad
+    assert not any(p.requires_grad for p in started.cells.parameters())
 
 
 @pytest.mark.parametrize("options", [{"reset": "before"}, {"recurrent_bias": False}], ids=str)

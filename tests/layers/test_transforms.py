@@ -6,6 +6,7 @@ import pytest
 import torch
 from layer_twins import randomised, signed
 from structures import SIZE
+from torch.utils.flop_counter import FlopCounterMode
 
 import passnet
 
@@ -97,3 +98,40 @@ def test_shapes_without_numbers(kind):
 def test_plain_loops_compile_as_one_graph(make):
     layer, x = make(), signed(T, B, M)
     torch.testing.assert_close(torch.compile(layer, fullgraph=True)(x), layer(x))
+
+
+def test_dropout_under_vmap_is_scaled_and_as_rare_as_asked():
+    torch.manual_seed(0)
+    layer = passnet.GRU(M, 400, matrix=SPEC, dropout_output=0.2)
+    x = torch.stack([signed(T, B, M)] * 2)
+    found = torch.vmap(lambda v: layer(v)[0], randomness="different")(x)
+    plain = layer.eval()(x[0])[0].expand_as(found)
+    kept = found != 0
+    torch.testing.assert_close(found[kept], plain[kept] / 0.8)
+    assert 0.15 < 1 - kept.double().mean() < 0.25
+
+
+@each_kind
+def test_batched_gradients_are_not_rounded_by_autocast(kind):
+    layer = made(kind)
+    outputs, wanted = layer(signed(T, B, M))[0], list(layer.parameters())
+    flowing = signed(2, *outputs.shape)
+    options = {"is_grads_batched": True, "retain_graph": True}
+    expected = torch.autograd.grad(outputs, wanted, flowing, **options)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = torch.autograd.grad(outputs, wanted, flowing, **options)
+    torch.testing.assert_close(found, expected)
+
+
+@each_kind
+def test_wrong_lengths_are_refused_inside_transforms_too(kind):
+    layer, x = made(kind), signed(T, 2, M)
+
+    def loss(x, lengths):
+        return layer(x, lengths=lengths)[0].sum()
+
+    wrong = pytest.raises(ValueError, match=f"each must be from 1 to {T}")
+    with wrong:
+        torch.func.grad(loss)(x, [99, 1])
+    with FlopCounterMode(display=False), wrong:
+        loss(x, [99, 1])

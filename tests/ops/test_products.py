@@ -12,7 +12,7 @@ from structures import STRUCTURES
 from torch.utils._python_dispatch import TorchDispatchMode
 
 import passnet
-from passnet.ops.chunks import drive_in
+from passnet.ops.chunks import drives
 from passnet.ops.products import Products, prepare, summaries_like
 from passnet.ops.scan import ScanCall
 
@@ -77,7 +77,7 @@ def test_the_drive_of_some_steps_alone(bias):
     for x in (torch.randn(7, 4, 3), torch.randint(0, 3, (7, 4))):
         call, wide = (call_of(layer, x) for layer in layers)
         assert_accurate(
-            drive_in(call, steps), reference=call.drive[:, steps], truth=wide.drive[:, steps]
+            drives(call)(steps), reference=call.drive[:, steps], truth=wide.drive[:, steps]
         )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 from accuracy import assert_accurate
+from torch.utils._device import DeviceContext
+from torch.utils.flop_counter import FlopCounterMode
 
 import passnet
 from passnet.config.matrix import BlockDiagonal, Dense, LowRank, LowRankPlusDiagonal
@@ -14,6 +16,7 @@ from passnet.ops.cpu import installed
 if isinstance(installed(), str):
     pytest.skip(installed(), allow_module_level=True)
 
+SYMBOLS = [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8]
 MATRICES = [Dense(), LowRank(5, tied=True), LowRankPlusDiagonal(5)]
 
 
@@ -74,6 +77,12 @@ def test_where_the_long_way_is_needed() -> None:
         assert short_step(layer, x.double(), (state[0].double(),)) is None
         assert short_step(layer, torch.randn(9, 4), (torch.randn(1, 9, 9),)) is None
         assert short_step(layer, x, (torch.randn(1, 9),)) is None
+        assert short_step(layer, torch.randn(1, 5), state) is None, "width"
+        assert short_step(layer, x, (state[0].double(),)) is None, "type of the state"
+        assert short_step(layer, x, (torch.nn.Parameter(state[0]),)) is None, "a subclass"
+        for mode in (FlopCounterMode(display=False), DeviceContext("cpu")):
+            with mode:
+                assert short_step(layer, x, state) is None, mode
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert short_step(layer, x, state) is None
         assert torch.vmap(lambda v: layer.step(v, state[0])[0])(x[None]).shape == (1, 1, 9)
@@ -96,7 +105,9 @@ def test_a_wrong_state_raises_the_usual_sentence() -> None:
         layer.step(torch.randn(1, 4), torch.randn(2, 1, 9))
 
 
-@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.uint8], ids=str)
+@pytest.mark.parametrize(
+    "dtype", [torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8], ids=str
+)
 @torch.no_grad()
 def test_symbols_and_single_sequences_take_the_short_way_too(dtype) -> None:
     for layer in _layers(LowRankPlusDiagonal(5)):
@@ -129,3 +140,32 @@ def test_what_is_no_symbol_raises_the_usual_sentence() -> None:
         layer.step(torch.randn(2, dtype=torch.complex64), state)
     with pytest.raises(ValueError, match="input of a step has shape"):
         layer.step(torch.zeros(2, 1, 1, dtype=torch.int64), state)
+
+
+@torch.no_grad()
+def test_numbers_that_do_not_lie_row_after_row() -> None:
+    for layer in _layers(LowRankPlusDiagonal(5)):
+        count = len(layer.cells)
+        parts = [torch.randn(45, 3, count).permute(2, 1, 0) for _ in layer.state_names]
+        x, state = torch.randn(7, 3).t(), layer._join(parts)
+        assert not x.is_contiguous() and not parts[0].is_contiguous()
+        short = short_step(layer, x, parts)
+        assert short is not None
+        torch.testing.assert_close(short[0], layer(x.unsqueeze(0), state)[0][0])
+
+
+@torch.no_grad()
+def test_a_state_without_axes_raises_the_usual_sentence() -> None:
+    layer = passnet.GRU(4, 9, matrix=LowRankPlusDiagonal(2))
+    with pytest.raises(ValueError, match="initial hidden state has shape"):
+        layer.step(torch.randn(4), torch.tensor(0.0))
+
+
+@torch.no_grad()
+def test_an_output_may_be_changed_in_place() -> None:
+    for layer in _layers(LowRankPlusDiagonal(5)):
+        _, state = layer(torch.randn(2, 3, 7))
+        output, following = layer.step(torch.randn(3, 7), state)
+        before = layer._split(following)[0].clone()
+        output.detach_().zero_()
+        assert torch.equal(layer._split(following)[0], before)

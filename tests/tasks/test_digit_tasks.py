@@ -117,6 +117,7 @@ def test_pooling_averages_squares() -> None:
 
 
 def test_squared_hinge_by_hand() -> None:
+    assert squared_hinge(torch.tensor([[1e20, -1e20]]), torch.tensor([0])) == 0
     outputs = torch.tensor([[2.0, -3.0, 0.5], [0.0, 0.0, 0.0]])
     # Class 0: right by more than 1; class 1: wrong side by none; class 2: 1 + 0.5 too high.
     assert squared_hinge(outputs, torch.tensor([0, 2])).tolist() == [2.25, 3.0]
@@ -190,6 +191,11 @@ def test_mixed_batches_are_a_function_of_their_position() -> None:
         assert torch.equal(torch.cat([part.inputs for part in parts], 1), whole.inputs)
         assert torch.equal(torch.cat([part.targets for part in parts]), whole.targets)
     assert not torch.equal(task.batch("train", 1, batch_size=20, seed=2).targets, whole.targets)
+    fixed = SequentialMNIST(source="synthetic", pool=7, sizes=(60, 20, 20), mixup=0.5, order="file")
+    drawn = [fixed.batch("train", 0, batch_size=20, seed=seed).targets for seed in range(2)]
+    weights = [1 - targets.amax(-1) for targets in drawn]
+    others = [targets.topk(2).indices[:, 1] for targets in drawn]
+    assert not torch.equal(weights[0], weights[1]) and not torch.equal(others[0], others[1])
     later = task.batch("train", 4, batch_size=20, seed=1)
     assert not torch.equal(later.targets, whole.targets)
 
@@ -216,6 +222,7 @@ def test_a_mixed_target_costs_its_shares_of_both(loss: str) -> None:
         task.totals(outputs, replace(batch, targets=targets)) for targets in (shares, first)
     )
     assert mixed.sums["right"] == named.sums["right"]
+    assert task.totals(shares, replace(batch, targets=shares)).sums["right"] == 3
 
 
 def test_penalty_on_the_output_matrix() -> None:

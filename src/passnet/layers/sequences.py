@@ -9,7 +9,6 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from passnet.ops.precision import autocast_on
-from passnet.ops.transforms import transformed
 
 
 @dataclass(frozen=True)
@@ -127,6 +126,7 @@ def read_sequences(
     x = given if batched else given.unsqueeze(1)
     if batched and batch_first:
         x = x.transpose(0, 1)
+    _check_shape(x, input_size)
     if lengths is not None:
         if not batched:
             raise ValueError("lengths needs a batch: an unbatched sequence has its own length")
@@ -136,7 +136,7 @@ def read_sequences(
     if ended is not None:
         # Padding may hold anything, such as -1.
         found = replace(found, x=x.masked_fill(ended.squeeze(-1), 0))
-    _check_contents(found.x, input_size)
+    _check_symbols(found.x, input_size)
     return found
 
 
@@ -164,16 +164,18 @@ def read_lengths(lengths: Tensor | list[int], *, batch: int, steps: int) -> Tens
     return found
 
 
-def _check_contents(x: Tensor, input_size: int) -> None:
+def _check_shape(x: Tensor, input_size: int) -> None:
     if x.shape[0] < 1:
         raise ValueError(f"the input holds {x.shape[0]} steps of {x.shape[1]} sequences: give some")
-    if x.is_floating_point():
-        if x.shape[-1] != input_size:
-            raise ValueError(
-                f"the input has {x.shape[-1]} features and the layer input_size={input_size}: "
-                "check the last axis (and batch_first)"
-            )
-    elif x.device.type == "cpu" and _readable(x):
+    if x.is_floating_point() and x.shape[-1] != input_size:
+        raise ValueError(
+            f"the input has {x.shape[-1]} features and the layer input_size={input_size}: "
+            "check the last axis (and batch_first)"
+        )
+
+
+def _check_symbols(x: Tensor, input_size: int) -> None:
+    if not x.is_floating_point() and x.device.type == "cpu" and _readable(x):
         low, high = int(x.min()), int(x.max())
         if low < 0 or high >= input_size:
             raise ValueError(
@@ -192,7 +194,8 @@ def _unpack(packed: PackedSequence, lengths, input_size: int) -> Sequences:
             "with torch.nn.utils.rnn.pack_padded_sequence(..., enforce_sorted=False)"
         )
     x, lengths = pad_packed_sequence(packed)
-    _check_contents(x, input_size)
+    _check_shape(x, input_size)
+    _check_symbols(x, input_size)
     return Sequences(x, lengths, True, False, packed)
 
 
@@ -206,8 +209,11 @@ def _repack(output: Tensor, lengths: Tensor | None, like: PackedSequence) -> Pac
 
 
 def _readable(tensor: Tensor) -> bool:
-    """Whether there are values that may be looked at: not while tracing or capturing."""
-    if torch.compiler.is_compiling() or transformed() or tensor.numel() == 0:
+    """Whether it has values that may be looked at: not while tracing or capturing."""
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+        return False
+    batched = torch._C._functorch.is_batchedtensor(tensor)  # pyright: ignore
+    if batched or type(tensor) is not Tensor or tensor.is_meta or tensor.numel() == 0:
         return False
     return tensor.device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
 

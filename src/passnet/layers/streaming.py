@@ -8,13 +8,13 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils.parametrize import is_parametrized
 
 from passnet.ops.cell_tensors import CellTensors
 from passnet.ops.cpu import stream as cpu
 from passnet.ops.cuda import stream as cuda
 from passnet.ops.cuda.chip import chip_of
 from passnet.ops.precision import autocast_on
+from passnet.ops.transforms import transformed
 
 if TYPE_CHECKING:
     from passnet.layers.recurrent import RecurrentLayer
@@ -41,14 +41,12 @@ def short_step(
         or nn.modules.module._has_any_global_hook()
         or autocast_on(x.device.type)
         or torch.compiler.is_compiling()
-        or torch._C._functorch.peek_interpreter_stack() is not None  # pyright: ignore
-        or torch._C._get_tracing_state() is not None
-        or torch._C._len_torch_dispatch_stack()
+        or transformed()
         or torch._C._len_torch_function_stack()
     ):
         return None
     axes = 2 if x.is_floating_point() else 1
-    if x.dim() == axes - 1:
+    if x.dim() == axes - 1 and all([part.dim() == 2 for part in state]):
         found = _short_step(layer, x.unsqueeze(0), [part.unsqueeze(1) for part in state])
         return found and (found[0].squeeze(0), [part.squeeze(1) for part in found[1]])
     return _short_step(layer, x, state) if x.dim() == axes else None
@@ -63,6 +61,8 @@ def _short_step(
         alike = part.dtype == dtype and part.device == x.device
         if part.shape != shape or not alike:
             return None
+    # The state of a single layer is all there is: nothing to take apart and to stack again.
+    parts = [(part,) if len(cells) == 1 else part.split(1) for part in state]
     following = []
     for index, cell in enumerate(cells):
         run = _step_of(cell)
@@ -73,14 +73,12 @@ def _short_step(
             if read is None:
                 return None
             x = read
-        # The state of a single layer is all there is: nothing to take apart and to stack again.
-        here = state if len(cells) == 1 else [part[index : index + 1] for part in state]
-        following.append(run(x.contiguous(), [part.contiguous() for part in here]))
+        following.append(run(x.contiguous(), [part[index].contiguous() for part in parts]))
         x = following[-1][0][0]
+    # The last layer's state is the output too: a copy keeps what is done to one from the other.
     if len(cells) == 1:
-        # The only state is the output too: a copy keeps what is done to one from the other.
         return x.clone(), list(following[0])
-    return x, [torch.cat(part) for part in zip(*following, strict=True)]
+    return x.clone(), [torch.cat(part) for part in zip(*following, strict=True)]
 
 
 def _takes(run: CellStep, layer: RecurrentLayer, x: Tensor) -> bool:
@@ -104,14 +102,10 @@ def _one_hot(symbols: Tensor, width: int, dtype: torch.dtype) -> Tensor | None:
 def _step_of(cell) -> CellStep | None:
     """The cell's prepared step; prepared again when a parameter has moved."""
     own, matrix = cell._parameters, cell._modules["recurrent"]
-    places = tuple(
-        [
-            (name, t.data_ptr(), t.is_contiguous())
-            for stored in (own, matrix._parameters)
-            for name, t in stored.items()
-            if t is not None
-        ]
-    )
+    stored = matrix._parameters
+    tensors = [t for t in (*own.values(), *stored.values()) if t is not None]
+    placed = [t.data_ptr() for t in tensors]
+    places = (*own, *stored, *placed, *[t.is_contiguous() for t in tensors])
     found = _prepared.get(cell)
     if found is None or found[0] != places:
         found = places, _prepare(cell, own, matrix)
@@ -123,10 +117,10 @@ def _prepare(cell, own, matrix) -> CellStep | None:
     stored, names = matrix._parameters, matrix.structure.factors
     reset = getattr(cell, "reset", None)
     needed = {"input_weight", "bias"} | (set() if reset is None else {"inner_bias"})
-    # Under parametrisation and weight normalisation nothing is used as it is stored; what is
-    # pruned, or was made something else than a parameter, is not stored here at all.
+    # What is parametrised, pruned or something else than a parameter is not stored here, and
+    # under weight normalisation nothing is used as it is stored.
     whole = needed <= own.keys() and set(names) <= stored.keys()
-    if not whole or matrix.weight_norm or is_parametrized(cell) or is_parametrized(matrix):
+    if not whole or matrix.weight_norm:
         return None
     factors, weight = [stored[name] for name in names], own["input_weight"]
     tensors = CellTensors(

@@ -6,6 +6,8 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import prune
+from torch.nn.utils.weight_norm import WeightNorm
 
 from passnet.config.matrix import Dense
 
@@ -69,6 +71,9 @@ def from_torch_cell(cell, taken: dict[str, Tensor | None]) -> dict[str, Tensor]:
 
 def load_from_torch(layer, module: nn.RNNBase) -> None:
     """Fill a layer with what a torch.nn layer computes with, be it pruned or parametrised."""
+    for hook in module._forward_pre_hooks.values():
+        if isinstance(hook, prune.BasePruningMethod | WeightNorm):
+            hook(module, ())  # what it computes may be as old as the last call
     weights = {name: getattr(module, name).detach() for name in module._flat_weights_names}
     found = layer.load_state_dict(weights, strict=False)
     missing = [name for name in found.missing_keys if not name.startswith("initial_")]
@@ -79,7 +84,7 @@ def load_from_torch(layer, module: nn.RNNBase) -> None:
         )
     assert not found.unexpected_keys
     if not any(parameter.requires_grad for parameter in module.parameters()):
-        layer.requires_grad_(False)
+        layer.cells.requires_grad_(False)
 
 
 @torch.no_grad()

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from passnet.equations.batch_norm import EPSILON, MOMENTUM, normalised, scaled_and_shifted
 from passnet.ops.cuda.highway import KERNELS
-from passnet.ops.transforms import plain_gradients
+from passnet.ops.transforms import plain_gradients, plainly_differentiated
 
 
 def batch_norm(
@@ -83,7 +83,7 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad: Tensor):  # pyright: ignore
         x, scale, shift, statistics = ctx.saved_tensors
-        if torch.is_grad_enabled():
+        if plainly_differentiated(grad):
             dx, dscale, dshift = plain_gradients(_plainly, [x, scale, shift], grad)
         else:
             dx, dscale, dshift = KERNELS.normalise_backward(grad, x, statistics, scale)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from itertools import repeat
 from typing import Any
 
@@ -27,10 +27,13 @@ def chunks(steps: int, step_elements: int, device: str) -> Iterator[slice]:
         yield slice(max(0, stop - size), stop)
 
 
-def drive_in(call: ScanCall, steps: slice) -> Float[Tensor, "G t B n"]:
-    """The drive of those steps; from inputs it is formed for them alone."""
+def drives(call: ScanCall) -> Callable[[slice], Tensor]:
+    """What gives the drive `[G, t, B, n]` of t steps; from features it is formed for them alone."""
     source = call.source
-    return source.drive_in(steps) if isinstance(source, Inputs) else source[:, steps]
+    if isinstance(source, Inputs) and source.x.is_floating_point():
+        return source.drive_in
+    drive = call.drive
+    return lambda steps: drive[:, steps]
 
 
 def each_step(steps: slice, *tensors: Tensor | None) -> list[tuple[Any, ...]]:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from passnet.equations import highway_layer
 from passnet.ops.cuda.highway import KERNELS
-from passnet.ops.transforms import plain_gradients
+from passnet.ops.transforms import plain_gradients, plainly_differentiated
 
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": torch.relu, "tanh": torch.tanh}
 
@@ -34,7 +34,7 @@ class _Fused(torch.autograd.Function):
     @staticmethod
     def backward(ctx, grad: Tensor):  # pyright: ignore
         state, before = ctx.saved_tensors
-        if not torch.is_grad_enabled():
+        if not plainly_differentiated(grad):
             return *KERNELS.gate_backward(grad, state, before, ctx.activation), None
 
         def plainly(state: Tensor, before: Tensor) -> Tensor:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -61,10 +61,7 @@ class Inputs:
         return found.reshape(self.shape)
 
     def drive_in(self, steps: slice) -> Float[Tensor, "G t B n"]:
-        """`drive()[:, steps]`; of features as one product with the gates of a row side by side."""
-        if not self.x.is_floating_point():
-            scale = None if self.scale is None else self.scale[steps]
-            return replace(self, x=self.x[steps], scale=scale).drive()
+        """`drive()[:, steps]` of features, as one product with the gates of a row side by side."""
         bias = None if self.bias is None else self.bias.flatten()
         rows = linear(self.x[steps], self.weight.flatten(0, 1), bias)
         return rows.unflatten(-1, (len(self.weight), -1)).movedim(-2, 0)

@@ -257,7 +257,8 @@ class _Direct(torch.autograd.Function):
                 kept = op._run_forward(live, fixed, *how)
         around = transformed()
         if not around and any(map(lies_nowhere, grads)):
-            found = first_order(op._plain(fixed, ctx.layout), live, filled(grads, kept))
+            with no_autocast(live[0].device):
+                found = first_order(op._plain(fixed, ctx.layout), live, filled(grads, kept))
         elif around or torch.is_grad_enabled():
             # A gradient that is itself to be differentiated goes through the registered op.
             found = op._backward(filled(grads, kept), live, fixed, kept, *how)

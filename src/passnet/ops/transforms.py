@@ -83,13 +83,21 @@ def plain_only() -> bool:
     return torch.compiler.is_compiling() or transformed() or forward_ad._current_level >= 0
 
 
+def plainly_differentiated(grad: Tensor) -> bool:
+    """Whether a gradient is beyond a kernel: one to be differentiated, or not of numbers alone."""
+    return torch.is_grad_enabled() or transformed() or lies_nowhere(grad)
+
+
 def plain_gradients(
     compute: Callable[..., Tensor], inputs: Sequence[Tensor | None], grad: Tensor
 ) -> Found:
-    """Gradients of compute(*inputs) that can be differentiated again, None where none is wanted."""
-    own = [None if tensor is None else tensor.view_as(tensor) for tensor in inputs]
-    wanted = [tensor for tensor in own if tensor is not None and tensor.requires_grad]
-    found = iter(torch.autograd.grad(compute(*own), wanted, grad, create_graph=True))
+    """Gradients of compute(*inputs) by autograd, None where none is wanted."""
+    further = torch.is_grad_enabled()
+    with torch.enable_grad():
+        own = [None if tensor is None else tensor.view_as(tensor) for tensor in inputs]
+        wanted = [tensor for tensor in own if tensor is not None and tensor.requires_grad]
+        out = compute(*own)
+    found = iter(torch.autograd.grad(out, wanted, grad, create_graph=further))
     return [next(found) if t is not None and t.requires_grad else None for t in own]
 
 

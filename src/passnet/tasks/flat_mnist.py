@@ -106,7 +106,7 @@ def squared_hinge(
 ) -> Float[Tensor, " B"]:
     """The squared hinge loss, summed over the classes; of a class, or of shares of classes."""
     if targets.ndim == 1:
-        targets = functional.one_hot(targets, outputs.shape[-1])
-    shares = targets.to(outputs.dtype)
+        signs = functional.one_hot(targets, outputs.shape[-1]).to(outputs.dtype) * 2 - 1
+        return (1 - signs * outputs).clamp(min=0).square().sum(-1)
     low, high = (1 - outputs).clamp(min=0).square(), (1 + outputs).clamp(min=0).square()
-    return (shares * low + (1 - shares) * high).sum(-1)
+    return torch.lerp(high, low, targets.to(outputs.dtype)).sum(-1)

@@ -38,7 +38,8 @@ class Batch:
     """A minibatch, or one process's share of it.
 
     inputs: symbols [T, B], features [T, B, m], or [B, m] where there is no time.
-    targets: [T, B] for every step, [B] for one answer per sequence.
+    targets: [T, B] for every step, [B] for one answer per sequence; [B, classes] for shares of
+        several answers.
     lengths: steps of each sequence [B], or None where all take T steps.
     mask: 1 where a target counts, [T, B] or [B], or None where all count.
     denominator: what the summed loss is divided by, a tensor where it differs from batch to batch;

@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from passnet.ops.chunks import chunks, drive_in, each_step, gradients_to_sum
+from passnet.ops.chunks import chunks, drives, each_step, gradients_to_sum
 from passnet.ops.gru_scan.call import GruScan
 from passnet.ops.products import one_product, prepare, summaries_like
 from passnet.ops.scan import Engine, step_by_step
@@ -46,9 +46,9 @@ class EagerGru(Engine[GruScan]):
         """What is kept holds the drive first and turns into the gates in place."""
         (states,), (kept, *summaries) = call.outputs_like(), self.saved_like(call)
         state = call.initial.to(kept.dtype)
-        run = _RUNS[call.reset](call, state, *summaries)
+        run, drive_in = _RUNS[call.reset](call, state, *summaries), drives(call)
         for steps in reversed([*chunks(len(states), state.numel(), state.device.type)]):
-            gates, drive = kept[:, steps], drive_in(call, steps)
+            gates, drive = kept[:, steps], drive_in(steps)
             gates[:2], gates[-1] = drive[:2], drive[2]
             found = states[steps].to(kept.dtype)
             state = run.forward(steps, state, gates, _at(call.hold, steps, kept), found)

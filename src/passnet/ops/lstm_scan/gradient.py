@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from passnet.ops.chunks import chunks, drive_in, each_step, gradients_to_sum
+from passnet.ops.chunks import chunks, drives, each_step, gradients_to_sum
 from passnet.ops.lstm_scan.call import LstmScan
 from passnet.ops.products import Products, one_product, prepare, summaries_like
 from passnet.ops.scan import Engine, states_before, step_by_step
@@ -39,10 +39,10 @@ class EagerLstm(Engine[LstmScan]):
         """What is kept holds the drive first and turns into the gates in place."""
         outputs, (kept, *summaries) = call.outputs_like(), self.saved_like(call)
         state = call.initial.to(kept.dtype), call.initial_cell.to(kept.dtype)
-        products = prepare(call.maps, _ALL, state[0], *summaries)
+        products, drive_in = prepare(call.maps, _ALL, state[0], *summaries), drives(call)
         for steps in reversed([*chunks(len(outputs[0]), state[0].numel(), kept.device.type)]):
             gates = kept[:, steps]
-            gates[:4] = drive_in(call, steps)
+            gates[:4] = drive_in(steps)
             found = [output[steps].to(kept.dtype) for output in outputs]
             state = _run(products, steps, state, gates, found, _holds(call, steps, kept))
             if kept.dtype != outputs[0].dtype:
