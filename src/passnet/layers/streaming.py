@@ -62,7 +62,8 @@ def _short_step(
         if part.shape != shape or not alike:
             return None
     # The state of a single layer is all there is: nothing to take apart and to stack again.
-    parts = [(part,) if len(cells) == 1 else part.split(1) for part in state]
+    one = len(cells) == 1
+    parts = [(part,) if one else part.unbind() for part in state]
     following = []
     for index, cell in enumerate(cells):
         run = _step_of(cell)
@@ -74,11 +75,11 @@ def _short_step(
                 return None
             x = read
         following.append(run(x.contiguous(), [part[index].contiguous() for part in parts]))
-        x = following[-1][0][0]
-    # The last layer's state is the output too: a copy keeps what is done to one from the other.
-    if len(cells) == 1:
-        return x.clone(), list(following[0])
-    return x.clone(), [torch.cat(part) for part in zip(*following, strict=True)]
+        x = following[-1][0]
+    if one:
+        # The only state is the output too: a copy keeps what is done to one from the other.
+        return x[0].clone(), list(following[0])
+    return x, [torch.stack(part) for part in zip(*following, strict=True)]
 
 
 def _takes(run: CellStep, layer: RecurrentLayer, x: Tensor) -> bool:

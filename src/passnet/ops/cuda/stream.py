@@ -39,16 +39,17 @@ class CellStep:
         self.dtype, self.device = cell.input_weight.dtype, cell.input_weight.device
 
     def __call__(self, x: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The next state, `[1, B, n]` each, from the one before and features `[B, m]` or `[B]`."""
+        """The next state from the one before, `[B, n]` or `[1, B, n]`, and features or symbols."""
         chip, _, call = self._where
         cell = self._cell
         following = tuple([torch.empty_like(part) for part in state])
+        outputs = following if following[0].dim() == 3 else [part[None] for part in following]
         saved = passes.kept(call, steps=1, like=following[0])
         source = Inputs(x.unsqueeze(0), cell.input_weight, cell.bias)
         drive = drive_of(source, chip, room=passes.drive_room(call, saved))
         given = (*(*state, None)[:2], *self._given)
         passes.launch_forward(
-            *self._where, drive, given, cell.inner_bias, outputs=following, saved=saved
+            *self._where, drive, given, cell.inner_bias, outputs=outputs, saved=saved
         )
         return following
 
