@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from tiny_runs import ADDITION, BY_NAME, COPY, HIGHWAY, STREAM, TINY, outcome
+from tiny_runs import ADDITION, BY_NAME, COPY, DIGITS, HIGHWAY, STREAM, TINY, outcome
 
 from passnet.training import (
     CheckpointError,
@@ -251,6 +251,15 @@ def test_changed_data_are_refused(tmp_path):
     text.write_text("".join(lines) + "Z")
     with pytest.raises(RunError, match=r"the data are not those the run .* began with"):
         train(experiment, tmp_path / "run", device="cpu")
+
+
+def test_a_run_of_a_version_that_recorded_less_goes_on(tmp_path):
+    interrupted_run(DIGITS, tmp_path, after=5)
+    file = tmp_path / "experiment.json"
+    record = json.loads(file.read_text())
+    del record["data"]["mixup"], record["experiment"]["task"]["mixup"]
+    file.write_text(json.dumps(record))
+    assert train(DIGITS, tmp_path, device="cpu").updates == 24
 
 
 def test_a_complete_run_is_returned_at_once(tmp_path):

@@ -132,17 +132,12 @@ def read_sequences(
             raise ValueError("lengths needs a batch: an unbatched sequence has its own length")
         lengths = read_lengths(lengths, batch=x.shape[1], steps=x.shape[0])
     found = Sequences(x, lengths, batched, batch_first, None)
-    if features:
-        return found
-    known = _all_known(x, input_size)
-    if lengths is not None and not known:
+    if lengths is not None and not features and not _all_known(x, input_size):
         # Padding may hold anything, such as -1.
         ended = found.ended(x.device)
         assert ended is not None
         found = replace(found, x=x.masked_fill(ended.squeeze(-1), 0))
-        known = _all_known(found.x, input_size)
-    if known is False:
-        raise _unknown_symbol(found.x, input_size)
+    _check_symbols(found.x, input_size)
     return found
 
 
@@ -187,12 +182,13 @@ def _all_known(symbols: Tensor, input_size: int) -> bool | None:
     return int(symbols.min()) >= 0 and int(symbols.max()) < input_size
 
 
-def _unknown_symbol(symbols: Tensor, input_size: int) -> ValueError:
-    low, high = int(symbols.min()), int(symbols.max())
-    return ValueError(
-        f"the input holds symbol {low if low < 0 else high}: "
-        f"expected 0 to {input_size - 1} (input_size={input_size})"
-    )
+def _check_symbols(x: Tensor, input_size: int) -> None:
+    if not x.is_floating_point() and _all_known(x, input_size) is False:
+        low, high = int(x.min()), int(x.max())
+        raise ValueError(
+            f"the input holds symbol {low if low < 0 else high}: "
+            f"expected 0 to {input_size - 1} (input_size={input_size})"
+        )
 
 
 def _unpack(packed: PackedSequence, lengths, input_size: int) -> Sequences:
@@ -206,8 +202,7 @@ def _unpack(packed: PackedSequence, lengths, input_size: int) -> Sequences:
         )
     x, lengths = pad_packed_sequence(packed)
     _check_shape(x, input_size)
-    if not x.is_floating_point() and _all_known(x, input_size) is False:
-        raise _unknown_symbol(x, input_size)
+    _check_symbols(x, input_size)
     return Sequences(x, lengths, True, False, packed)
 
 

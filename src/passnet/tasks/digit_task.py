@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -15,12 +16,26 @@ from passnet.tasks.order import Order, Visits, in_order, pass_count
 from passnet.tasks.task import Batch, Shard, Split, Task, check_index, check_split, share
 
 
+class DigitOptions(TypedDict, total=False):
+    """The arguments of a `DigitTask`."""
+
+    source: Source
+    pool: int
+    order: Order
+    data_dir: str | None
+    check: bool
+    sizes: tuple[int, int, int]
+    label_smoothing: float
+    mixup: float
+
+
 class DigitTask(Task):
     """Name the digit of an image. Data are read at the first use.
 
     source: "mnist" (50 000 / 10 000 / 10 000 digits), or "synthetic", which needs no data and has
         `sizes` digits.
     pool: averages squares of pixels first, for pool**2 times fewer of them.
+    label_smoothing: the share of a training target that all digits have in common.
     mixup: in training a second digit is laid over each one, as strongly as a number between 0 and
         `mixup` says, and has the same share of the target; 0 for none, at most a half.
     `chance` knows how often each digit occurs in training, and sees no pixel.
@@ -33,13 +48,14 @@ class DigitTask(Task):
     def __init__(
         self,
         *,
-        source: Source,
-        pool: int,
-        order: Order,
-        data_dir: str | None,
-        check: bool,
-        sizes: tuple[int, int, int],
-        mixup: float,
+        source: Source = "mnist",
+        pool: int = 1,
+        order: Order = "shuffled",
+        data_dir: str | None = None,
+        check: bool = True,
+        sizes: tuple[int, int, int] = (6000, 1000, 1000),
+        label_smoothing: float = 0.0,
+        mixup: float = 0.0,
     ) -> None:
         super().__init__()
         if source not in ("mnist", "synthetic"):
@@ -48,10 +64,12 @@ class DigitTask(Task):
             raise ValueError(f"pool={pool}: expected a divisor of 28")
         if min(sizes) < 1:
             raise ValueError(f"sizes={sizes}: expected three numbers of at least 1")
+        if not 0 <= label_smoothing < 1:
+            raise ValueError(f"label_smoothing={label_smoothing}: expected a share below 1")
         if not 0 <= mixup <= 0.5:
             raise ValueError(f"mixup={mixup}: expected a share of at most 0.5")
         self.source: Source = source
-        self.mixup = mixup
+        self.label_smoothing, self.mixup = label_smoothing, mixup
         self.pool = pool
         self.pixels = (28 // pool) ** 2
         self._data_dir, self._check, self._sizes = data_dir, check, sizes
@@ -140,6 +158,7 @@ class DigitTask(Task):
             "pool": self.pool,
             "order": self._visits.order,
             "sizes": list(self._sizes) if self.source == "synthetic" else None,
+            "label_smoothing": self.label_smoothing,
             "mixup": self.mixup,
         }
 

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Literal, final
+from typing import Literal, Unpack, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from passnet.tasks.digit_task import DigitTask
-from passnet.tasks.digits import Source
-from passnet.tasks.labels import class_totals, cross_entropy, finish_classes, smoothing_share
-from passnet.tasks.order import Order
+from passnet.tasks.digit_task import DigitOptions, DigitTask
+from passnet.tasks.labels import class_totals, cross_entropy, finish_classes
 from passnet.tasks.task import Batch, Metric, Split, Totals, widened
 
 
@@ -21,9 +19,10 @@ class FlatMNIST(DigitTask):
     """784 grey values in [0, 1] and one of ten digits, under the squared hinge loss.
 
     The loss sums max(0, 1 - t y)**2 over the classes, t = 1 for the digit and -1 for the others;
-    with loss="cross_entropy" it is that, with `label_smoothing` as in `SequentialMNIST`.
+    with loss="cross_entropy" it is that, for which there is `label_smoothing`.
     l2: weight of the penalty on the output matrix, or None; `l2_of` is the "square" of its norm, as
         the paper says, or the "norm", as the author's script has it.
+    options: see `DigitTask`.
     """
 
     name = "flat_mnist"
@@ -33,33 +32,17 @@ class FlatMNIST(DigitTask):
     def __init__(
         self,
         *,
-        source: Source = "mnist",
-        pool: int = 1,
         l2: float | None = 1e-3,
         l2_of: Literal["square", "norm"] = "square",
-        order: Order = "shuffled",
-        data_dir: str | None = None,
-        check: bool = True,
-        sizes: tuple[int, int, int] = (6000, 1000, 1000),
         loss: Literal["squared_hinge", "cross_entropy"] = "squared_hinge",
-        label_smoothing: float = 0.0,
-        mixup: float = 0.0,
+        **options: Unpack[DigitOptions],
     ) -> None:
-        super().__init__(
-            source=source,
-            pool=pool,
-            order=order,
-            data_dir=data_dir,
-            check=check,
-            sizes=sizes,
-            mixup=mixup,
-        )
-        self.label_smoothing = smoothing_share(label_smoothing)
+        super().__init__(**options)
         if loss not in ("squared_hinge", "cross_entropy"):
             raise ValueError(f"loss={loss!r}: expected 'squared_hinge' or 'cross_entropy'")
-        if label_smoothing and loss != "cross_entropy":
+        if self.label_smoothing and loss != "cross_entropy":
             raise ValueError(
-                f"label_smoothing={label_smoothing} needs loss='cross_entropy', not {loss!r}"
+                f"label_smoothing={self.label_smoothing} needs loss='cross_entropy', not {loss!r}"
             )
         if l2_of not in ("square", "norm"):
             raise ValueError(f"l2_of={l2_of!r}: expected 'square' or 'norm'")
@@ -96,8 +79,7 @@ class FlatMNIST(DigitTask):
         return {name: scores[name] for name in ("accuracy", "error_percent")}
 
     def record(self) -> dict[str, object]:
-        own = {"loss": self.loss_name, "label_smoothing": self.label_smoothing}
-        return super().record() | {"l2": self.l2, "l2_of": self.l2_of} | own
+        return super().record() | {"l2": self.l2, "l2_of": self.l2_of, "loss": self.loss_name}
 
 
 def squared_hinge(

@@ -9,13 +9,6 @@ from torch.nn import functional
 from passnet.tasks.task import Batch, Totals, widened
 
 
-def smoothing_share(given: float) -> float:
-    """A share of a target that can be spread over all classes; raises a sentence for others."""
-    if not 0 <= given < 1:
-        raise ValueError(f"label_smoothing={given}: expected a share below 1")
-    return given
-
-
 def cross_entropy(outputs: Tensor, batch: Batch, *, smoothing: float) -> Tensor:
     """What a batch costs in training: its mean in nats, a share of every target spread out."""
     nats = functional.cross_entropy(

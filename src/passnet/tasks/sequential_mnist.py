@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import final
+from typing import Unpack, final
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from passnet.tasks.digit_task import DigitTask
-from passnet.tasks.digits import Source
-from passnet.tasks.labels import class_totals, cross_entropy, finish_classes, smoothing_share
-from passnet.tasks.order import Order
+from passnet.tasks.digit_task import DigitOptions, DigitTask
+from passnet.tasks.labels import class_totals, cross_entropy, finish_classes
 from passnet.tasks.permutations import Permutation, digest, pixels
 from passnet.tasks.task import Batch, Metric, Totals, widened
 
@@ -21,7 +19,7 @@ class SequentialMNIST(DigitTask):
     """One grey value in [0, 1] a step, one of ten digits after the last.
 
     permutation: None for reading order, "author" or "common" (see `permutations`).
-    label_smoothing: the share of a training target that all digits have in common.
+    options: see `DigitTask`.
     """
 
     name = "sequential_mnist"
@@ -31,28 +29,9 @@ class SequentialMNIST(DigitTask):
     selection = Metric("cross_entropy_nats", lower_is_better=True)
 
     def __init__(
-        self,
-        *,
-        permutation: Permutation | None = None,
-        source: Source = "mnist",
-        pool: int = 1,
-        order: Order = "shuffled",
-        data_dir: str | None = None,
-        check: bool = True,
-        sizes: tuple[int, int, int] = (6000, 1000, 1000),
-        label_smoothing: float = 0.0,
-        mixup: float = 0.0,
+        self, *, permutation: Permutation | None = None, **options: Unpack[DigitOptions]
     ) -> None:
-        super().__init__(
-            source=source,
-            pool=pool,
-            order=order,
-            data_dir=data_dir,
-            check=check,
-            sizes=sizes,
-            mixup=mixup,
-        )
-        self.label_smoothing = smoothing_share(label_smoothing)
+        super().__init__(**options)
         self.steps = self.pixels
         self.permutation: Permutation | None = permutation
         self._places = None if permutation is None else pixels(permutation, self.steps)
@@ -77,7 +56,6 @@ class SequentialMNIST(DigitTask):
     def record(self) -> dict[str, object]:
         return super().record() | {
             "steps": self.steps,
-            "label_smoothing": self.label_smoothing,
             "permutation": self.permutation,
             "permutation_pixels": self._places,
             "permutation_sha256": None if self._places is None else digest(self._places),

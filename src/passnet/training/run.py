@@ -149,11 +149,14 @@ class RunFolder:
                 f"{self.path} holds a run of another experiment ({'; '.join(words[:5])}): train "
                 "in another folder, or with the old settings"
             )
-        before, now = self.read().get("data"), json.loads(json.dumps(plain(data)))
-        if data is not None and before != now:
-            keys = sorted(key for key in now if (before or {}).get(key) != now[key])
+        if data is None:
+            return
+        before, now = self.read().get("data") or {}, json.loads(json.dumps(plain(data)))
+        # What an earlier version did not record is a setting that the experiment has.
+        other = sorted(key for key in now.keys() & before.keys() if before[key] != now[key])
+        if other:
             raise Refused(
-                f"the data are not those the run in {self.path} began with ({', '.join(keys)} "
+                f"the data are not those the run in {self.path} began with ({', '.join(other)} "
                 "changed): restore them, or train in another folder"
             )
 
