@@ -125,6 +125,33 @@ def test_dense_over_several_blocks(emulator, cell, shape, processors, variant):
     check(Case(cell, *shape, **variant), emulator(processors=processors), large)
 
 
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("variant", [{}, *DENSE_VARIANTS, {"dtype": FLOAT16}], ids=str)
+@pytest.mark.parametrize(
+    "shape, processors, tile, down",
+    [
+        ((37, None, 5, 3), 12, 32, 3),
+        ((37, None, 4, 3), 12, 32, 12),
+        ((70, None, 4, 20), 8, 16, 2),
+        ((5, None, 5, 2), 12, 8, 2),
+    ],
+    ids=["three rows of four", "one column", "two groups of two by two", "a unit or two each"],
+)
+def test_dense_in_rows_of_blocks(
+    emulator, monkeypatch, cell, variant, shape, processors, tile, down
+):
+    layouts = []
+
+    def planned(call, **about):
+        layouts.append(large_plan.plan(call, **about, tile=tile, down=down))
+        return layouts[-1]
+
+    monkeypatch.setattr(large, "plan", planned)
+    check(Case(cell, *shape, **variant), emulator(processors=processors), large)
+    for layout in layouts:
+        assert layout.blocks == down * layout.constants["ACROSS"]
+
+
 @pytest.mark.parametrize(
     "cell, dtype", [("gru_after", FLOAT16), ("gru_before", BFLOAT16), ("lstm", FLOAT16)]
 )

@@ -14,7 +14,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
               const long long* __restrict__ order, int T, int B, int b0) {
   GROUP_SETUP
   exchange1.project.load(wp1, room, [&](int gate, int row, int k) {
-    if (DENSE) return SEPARATE ? f.dense_back(gate, row, k) : f.dense_back(k / KU, row, k % KU);
+    if (DENSE) return SEPARATE ? f.dense_back(gate, row, k) : f.dense_back(k / KD, row, k % KD);
     return MERGED ? f.expand(k / KU, k % KU, row) : f.expand(gate, k, row);
   });
   exchange1.expand.load(we1, room + WARPS, [&](int u, int g, int k) {
@@ -60,7 +60,16 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     }
   };
   // Operands of an exchange, from plane `first` on.
-  auto publish = [&](Range& range, int first, int count, const float (&v)[G][EPT]) {
+  auto publish = [&](auto& exchange, int t, int first, int count, const float (&v)[G][EPT]) {
+    if constexpr (SPREAD) {
+#pragma unroll
+      for (int e = 0; e < EPT; e++)
+#pragma unroll
+        for (int p = 0; p < G; p++)
+          if (p >= first && p < first + count) exchange.spread(T - 1 - t, p - first, e, v[p][e]);
+      return;
+    }
+    Range& range = exchange.x_range;
     range.begin();
     do {
 #pragma unroll
@@ -165,7 +174,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
 #endif
     }
 #if CELL == 1
-    publish(exchange2.x_range, 2, 1, v);
+    publish(exchange2, t, 2, 1, v);
     exchange2.run(xs + 2 * PLANE, work, spare, T - 1 - t, party, SUMMARY(FZ1));
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
@@ -181,7 +190,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     }
 #endif
 #endif
-    publish(exchange1.x_range, 0, NP1, v);
+    publish(exchange1, t, 0, NP1, v);
     party.learn();
     if (t > 0) fetch(t - 1);
     exchange1.run(xs, work, spare, T - 1 - t, party, SUMMARY(0));

@@ -3,16 +3,16 @@
 constexpr int FZ1 = MERGED ? 1 : NP1;
 constexpr bool SEPARATE = MASKS == 2;  // each gate multiplies its own masked state
 constexpr int SLOTS = FZ1 + (CELL == 1 ? 1 : 0);  // summaries a step hands on to the weight gradients
-constexpr int PLANE = KU / 16 * STEP;  // words of one operand
+constexpr int PLANE = KD / 16 * STEP;  // words of one operand
 #if D == 0
 #if BACKWARD == 0
-typedef Project<SEPARATE ? NP1 : 1, (SEPARATE ? 1 : NP1) * NBG * UP, KU, SEPARATE ? PLANE : 0, KRP1> Project1;
+typedef Project<SEPARATE ? NP1 : 1, (SEPARATE ? 1 : NP1) * ACROSS * UP, KD, SEPARATE ? PLANE : 0, KRP1> Project1;
 typedef Own<Project1, NP1> Expand1;
 #else
-typedef Project<SEPARATE ? NP1 : 1, NBG * UP, SEPARATE ? KU : NP1 * KU, SEPARATE ? PLANE : 0, KRP1> Project1;
+typedef Project<SEPARATE ? NP1 : 1, ACROSS * UP, SEPARATE ? KD : NP1 * KD, SEPARATE ? PLANE : 0, KRP1> Project1;
 typedef Own<Project1, SEPARATE ? NP1 : 1> Expand1;
 #endif
-typedef Project<1, NBG * UP, KU, 0, KRP2> Project2;
+typedef Project<1, ACROSS * UP, KD, 0, KRP2> Project2;
 typedef Own<Project2, 1> Expand2;
 #else
 #if BACKWARD == 0
@@ -71,12 +71,14 @@ struct Party {
 
 // Exchange of one projection: the shares of every block, then their sum. One buffer is enough: a
 // block sends its next share only after reading every sum, each made of all the present shares.
-// Dense: a block reads the shares of its own rows only, so two buffers take turns: it is two steps
-// ahead of nobody, since each step takes a share of everybody's.
-template <class P, class X>
+// Dense: a block reads the packets of its own row and column only, so two buffers take turns: it is two
+// steps ahead of nobody, since its row's shares of a step follow from everybody's units, each in its column.
+template <class P, class X, int OPERANDS>
 struct Exchange {
   static constexpr long long SHARES = (long long)NBG * P::M * BB;
-  static constexpr long long FLOATS = DENSE ? 2 * SHARES : SHARES + P::M * BB;
+  static constexpr int COLUMN = SPREAD ? OPERANDS * DOWN * UP * BB : 0;  // units that are spread down one
+  static constexpr long long BUFFER = SHARES + ACROSS * COLUMN;
+  static constexpr long long FLOATS = DENSE ? 2 * BUFFER : SHARES + P::M * BB;
   P project;
   X expand;
   float* base;
@@ -92,6 +94,19 @@ struct Exchange {
     x_range = {ranges, 0, 0, 0};
     z_range = {ranges + Range::WORDS, 0, 0, 0};
   }
+  static __device__ __forceinline__ unsigned turn_of(int count) { return ~((unsigned)count >> 1) & 1u; }
+  // Sends the element e of all threads down the column; those of a warp are neighbouring units of one
+  // sequence, and zeros outside of the block.
+  __device__ __forceinline__ void spread(int count, int plane, int e, float v) const {
+    const int tile = threadIdx.x / 32 + WARPS * e, b = tile / ROWS32;
+    const int unit = tile % ROWS32 * 32 + threadIdx.x % 32;
+    const float second = __shfl_xor_sync(0xffffffffu, v, 1), third = __shfl_xor_sync(0xffffffffu, v, 2);
+    const float fourth = __shfl_xor_sync(0xffffffffu, v, 3);
+    const int four = (plane * DOWN + block / ACROSS) * (UP / 4) + unit / 4;
+    if (unit % 4 == 0 && unit < UP && b < BB)
+      send(base + (count & 1) * BUFFER + SHARES + block % ACROSS * COLUMN + (four * BB + b) * 4,
+           v, second, third, fourth, turn_of(count));
+  }
   template <int MANY>
   __device__ __forceinline__ void among(const unsigned* x, float* work, float* spare,
                                         const Turns& turns, const Summary& summary) {
@@ -99,13 +114,17 @@ struct Exchange {
     P::template reduce<MANY>(base, base + SHARES, spare, block, turns, summary);
     expand.template run<MANY>(we, base + SHARES, work, z_range, turns);
   }
-  __device__ __forceinline__ void run(const unsigned* x, float* work, float* spare, int count,
+  __device__ __forceinline__ void run(unsigned* x, float* work, float* spare, int count,
                                       const Party& party, const Summary& summary) {
     if constexpr (DENSE) {
-      const unsigned turn = ~((unsigned)count >> 1) & 1u;
-      float* shares = base + (count & 1) * SHARES;
-      project.template run<BB>(wp, x, x_range, shares + (long long)block * P::M * BB, {turn, turn});
-      X::run(shares, work, spare, block, turn);
+      const unsigned turn = turn_of(count);
+      float* shares = base + (count & 1) * BUFFER;
+      if constexpr (SPREAD)
+        Staged<OPERANDS, DOWN * UP, KD>::template run<BB>(shares + SHARES + block % ACROSS * COLUMN, x, 0,
+                                                        {turn, turn}, z_range);
+      project.template run<BB>(wp, x, SPREAD ? z_range : x_range,
+                               shares + (long long)block * P::M * BB, {turn, turn});
+      X::run(shares + (long long)(block / ACROSS * ACROSS) * P::M * BB, work, spare, block % ACROSS, turn);
     } else {
       if (!SOME_PASS || party.now == BB) among<BB>(x, work, spare, party.turns, summary);
       else if (HALF < BB && party.now == HALF) among<HALF>(x, work, spare, party.turns, summary);
@@ -116,7 +135,7 @@ struct Exchange {
 
 struct Factors {
   const io_t *left, *right, *diagonal, *masks;
-  int B, unit0;
+  int B, unit0, block;
   __device__ __forceinline__ float project(int g, int k, int i) const {
     if (k >= D || i >= UNITS || unit0 + i >= N) return 0.0f;
     return to_float(right[((TIED ? 0 : g) * (long long)D + k) * N + unit0 + i]);
@@ -125,20 +144,23 @@ struct Factors {
     if (k >= D || i >= UNITS || unit0 + i >= N) return 0.0f;
     return to_float(left[((long long)g * N + unit0 + i) * D + k]);
   }
-  // Dense: from this block's unit k to row i, and back. Rows come in UP for each block; those that are
-  // nobody's have the number N.
-  static __device__ __forceinline__ int unit_of(int i) {
-    return i % UP < UNITS ? i / UP * UNITS + i % UP : N;
+  // Dense: from unit k of this block's column to unit i of its row, and back. Both come in UP for each
+  // block; those that are nobody's have the number N.
+  static __device__ __forceinline__ int unit_of(int owner, int i) {
+    return i < UNITS ? owner * UNITS + i : N;
   }
-  __device__ __forceinline__ float dense(int g, int i, int k) const {
-    const int unit = unit_of(i);
-    if (unit >= N || k >= UNITS || unit0 + k >= N) return 0.0f;
-    return to_float(left[((long long)g * N + unit) * N + unit0 + k]);
+  __device__ __forceinline__ float entry(int g, int to, int from) const {
+    return to < N && from < N ? to_float(left[((long long)g * N + to) * N + from]) : 0.0f;
   }
+  __device__ __forceinline__ int across(int i) const {
+    return unit_of(block / ACROSS * ACROSS + i / UP, i % UP);
+  }
+  __device__ __forceinline__ int down(int k) const {
+    return k < DOWN * UP ? unit_of(k / UP * ACROSS + block % ACROSS, k % UP) : N;
+  }
+  __device__ __forceinline__ float dense(int g, int i, int k) const { return entry(g, across(i), down(k)); }
   __device__ __forceinline__ float dense_back(int g, int i, int k) const {
-    const int unit = unit_of(i);
-    if (unit >= N || k >= UNITS || unit0 + k >= N) return 0.0f;
-    return to_float(left[((long long)g * N + unit0 + k) * N + unit]);
+    return entry(g, down(k), across(i));
   }
   __device__ __forceinline__ float mask(int g, int i, int b, bool valid) const {
     if (MASKS == 0 || !valid) return 1.0f;
@@ -152,8 +174,8 @@ __device__ __forceinline__ float read(const io_t* p, bool valid) {
 #define GROUP_SETUP                                                                               \
   extern __shared__ __align__(16) float smem[];                                                   \
   const int group = blockIdx.x / NBG, block = blockIdx.x % NBG, unit0 = block * UNITS;            \
-  typedef Exchange<Project1, Expand1> Exchange1;                                                  \
-  typedef Exchange<Project2, Expand2> Exchange2;                                                  \
+  typedef Exchange<Project1, Expand1, BACKWARD || SEPARATE ? NP1 : 1> Exchange1;                   \
+  typedef Exchange<Project2, Expand2, 1> Exchange2;                                               \
   unsigned* wp1 = reinterpret_cast<unsigned*>(smem);                                              \
   unsigned* we1 = wp1 + Project1::WEIGHTS;                                                        \
   unsigned* wp2 = we1 + Expand1::WEIGHTS;                                                         \
@@ -168,7 +190,7 @@ __device__ __forceinline__ float read(const io_t* p, bool valid) {
   exchange1.open(mine, wp1, we1, block, ranges);                                                  \
   const Seats seats(group, gridDim.x / NBG, b0, B, order);                                        \
   Party party = {hold, hold_cell, seats, 1.0f, 1.0f, 1.0f, 1.0f, BB, BB, {0, 0}};                 \
-  const Factors f = {left, right, diagonal, masks, B, unit0};                                     \
+  const Factors f = {left, right, diagonal, masks, B, unit0, block};                              \
   for (int i = threadIdx.x; i < RANGES * Range::WORDS + PLANES * PLANE; i += NT) ranges[i] = 0;   \
   const long long step = (long long)B * N, plane = step * T;                                      \
   int unit[EPT], seq[EPT];                                                                        \

@@ -13,7 +13,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   GROUP_SETUP
   exchange1.project.load(wp1, room, [&](int g, int row, int k) {
     if (DENSE)
-      return SEPARATE ? f.dense(g, row, k) : f.dense(row / (NBG * UP), row % (NBG * UP), k);
+      return SEPARATE ? f.dense(g, row, k) : f.dense(row / (ACROSS * UP), row % (ACROSS * UP), k);
     return SEPARATE ? f.project(g, row, k) : f.project(row / DP, row % DP, k);
   });
   exchange1.expand.load(we1, room + WARPS, [&](int u, int g, int k) { return f.expand(g, u, k); });
@@ -49,17 +49,20 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   __syncthreads();
 #pragma unroll
   for (int e = 0; e < EPT; e++) scale[e] = power(exchange1.x_range.scale(seq[e]));
-  auto publish = [&](bool first) {  // the state, as each matrix sees it
+  auto publish = [&](int t) {  // the state before step t, as each matrix sees it
 #pragma unroll
     for (int e = 0; e < EPT; e++)
-      if (inside[e] && (first || party.has(e, seq[e]))) {
 #pragma unroll
-        for (int p = 0; p < PLANES; p++)
-          store_halves(xs + p * PLANE, unit[e], seq[e], (MASKS ? h[e] * mask[p][e] : h[e]) * scale[e]);
+      for (int p = 0; p < PLANES; p++) {
+        const float v = MASKS ? h[e] * mask[p][e] : h[e];
+        if (SPREAD)
+          exchange1.spread(t, p, e, v);
+        else if (inside[e] && (t == 0 || party.has(e, seq[e])))
+          store_halves(xs + p * PLANE, unit[e], seq[e], v * scale[e]);
       }
-    __syncthreads();
+    if (!SPREAD) __syncthreads();
   };
-  publish(true);
+  publish(0);
   // The state of a sequence that takes no part stays. Its gates are zero, not unwritten: the backward may
   // seat it beside others, with whom it does take part.
   auto stay = [&](int e, long long now) {
@@ -131,13 +134,17 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       u[e] = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, i)));
       const float rh = r * h[e];
       in[2][e] = fmaf(diag[2][e], rh, in[2][e]);
-      if (inside[e]) store_halves(xs, i, b, (MASKS ? rh * mask[2][e] : rh) * scale[e]);
+      const float v = MASKS ? rh * mask[2][e] : rh;
+      if (SPREAD)
+        exchange2.spread(t, 0, e, v);
+      else if (inside[e])
+        store_halves(xs, i, b, v * scale[e]);
       if (valid[e]) {
         saved[now + at[e]] = from_float(r);
         saved[plane + now + at[e]] = from_float(u[e]);
       }
     }
-    __syncthreads();
+    if (!SPREAD) __syncthreads();
     exchange2.run(xs, work, spare, t, party, SUMMARY(FZ1));
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
@@ -186,7 +193,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       }
     }
 #endif
-    publish(false);
+    publish(t + 1);
     party.learn();
   }
 }

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from math import ceil
 
@@ -15,7 +15,12 @@ THREADS = 512
 RANGES = 4  # operands whose scales are kept, at most; each takes Range::WORDS of large_halves.cuh
 SEQUENCES = 32  # batch the groups are laid out for; a larger one takes several launches
 
-SMALLEST_TILE = 8  # sequences of a tensor core's product
+# What a step costs on an H200, to choose between layouts of dense matrices.
+L2_BYTES = 5.5e6  # in a microsecond, by the whole chip
+WAIT = 1.0  # microseconds from a packet sent to its being read
+PRODUCT_CYCLES, CYCLES = 13, 1700  # of a tensor core's product; in a microsecond
+
+TILES = (8, 16, 32)  # sequences of a group; a tensor core's product has eight
 MOST_REGISTERS = {8: 32, 16: 80, 32: 80}  # for the projection, with so many sequences
 # Pieces z is staged in, registers for the projection, most warps to share a product: the first
 # that fits is taken.
@@ -35,6 +40,7 @@ class Plan:
     tile: int
     blocks: int
     exchange_floats: int  # for each group
+    microseconds: float = 0.0  # that a step of dense matrices should take
 
     def options(self) -> tuple[str, ...]:
         return macros(dict(sorted(self.constants.items())))
@@ -96,13 +102,18 @@ def _expand(
 
 
 def _fit_dense(
-    call: Call, backward: bool, tile: int, blocks: int, shared_limit: int
+    call: Call, backward: bool, tile: int, blocks: int, down: int, shared_limit: int
 ) -> Plan | None:
-    """Dense matrices: every block projects its units to all rows and sums up its own."""
-    units = ceil(call.units / blocks)
-    depth, halves = _up(units, 16), _Halves(call.dtype == torch.float32, tile)
+    """Dense matrices: a block multiplies the units of its column into those of its row.
+
+    The blocks stand in `down` rows. Of a single row each has a column of its own, which need not be
+    spread.
+    """
+    units, across = ceil(call.units / blocks), blocks // down
+    depth = _up(down * _up(units, 4) if down > 1 else units, 16)
+    halves = _Halves(call.dtype == torch.float32, tile)
     gates = 2 if call.cell == "gru_before" else call.gates
-    separate, rows = call.masks == 2, blocks * _up(units, 4)
+    separate, rows = call.masks == 2, across * _up(units, 4)
     if separate:
         first = (gates, rows, depth)
     elif backward:
@@ -126,15 +137,49 @@ def _fit_dense(
             break
     else:
         return None
-    constants |= {"NT": THREADS, "BB": tile, "NBG": blocks, "UNITS": units}
+    constants |= {"NT": THREADS, "BB": tile, "NBG": blocks, "ACROSS": across, "UNITS": units}
     constants |= {"BACKWARD": int(backward)} | call.constants()
-    total = tile * sum(many * rows for many, rows, _ in projects)
-    return Plan(constants, 4 * floats, tile, blocks, 2 * blocks * total)
+    operands = (gates if backward or separate else 1) + (call.cell == "gru_before")
+    shares = sum(many * rows for many, rows, _ in projects)
+    spread = operands * _up(units, 4) if down > 1 else 0
+    found = Plan(constants, 4 * floats, tile, blocks, 2 * blocks * tile * (shares + spread))
+    return replace(
+        found, microseconds=_dense_step(found, projects, 2 * shares + down * spread, halves)
+    )
+
+
+def _dense_step(
+    layout: Plan, projects: list[tuple[int, int, int]], numbers: int, halves: _Halves
+) -> float:
+    """What a step should take: packets through L2, waits for them, and tensor cores."""
+    groups, waits = SEQUENCES // layout.tile, 1 + (layout.constants["ACROSS"] < layout.blocks)
+    exchanged = 4 * groups * layout.blocks * layout.tile * numbers / L2_BYTES
+    rounds = sum(ceil(many * ceil(rows / 16) / 16) * depth // 16 for many, rows, depth in projects)
+    products = 4 * rounds * layout.tile // 8 * (3 if halves.second else 1) * PRODUCT_CYCLES / CYCLES
+    return exchanged + waits * len(projects) * WAIT + products
+
+
+def _plan_dense(
+    call: Call,
+    backward: bool,
+    processors: int,
+    shared_limit: int,
+    tile: int | None,
+    down: int | None,
+) -> Plan | None:
+    """The layout that should be fastest, or None."""
+    found = []
+    for sequences in TILES if tile is None else (tile,):
+        most = min(processors // (SEQUENCES // sequences), call.units)
+        for rows in range(1, most + 1) if down is None else (down,):
+            units = ceil(call.units / (most // rows * rows))
+            blocks = ceil(ceil(call.units / units) / rows) * rows
+            found.append(_fit_dense(call, backward, sequences, blocks, rows, shared_limit))
+    return min((f for f in found if f), key=lambda f: f.microseconds, default=None)
 
 
 def _fit(call: Call, backward: bool, tile: int, blocks: int, shared_limit: int) -> Plan | None:
-    if call.rank is None:
-        return _fit_dense(call, backward, tile, blocks, shared_limit)
+    assert call.rank is not None
     rank, units = _up(call.rank, 4), ceil(call.units / blocks)
     depth, halves = _up(units, 16), _Halves(call.dtype == torch.float32, tile)
     gates = 2 if call.cell == "gru_before" else call.gates
@@ -168,7 +213,7 @@ def _fit(call: Call, backward: bool, tile: int, blocks: int, shared_limit: int) 
             floats, work = floats + weights + made[1], max(work, made[2])
         if 4 * (floats + work) > shared_limit:
             return None
-        constants |= {"NT": THREADS, "BB": tile, "NBG": blocks, "UNITS": units}
+        constants |= {"NT": THREADS, "BB": tile, "NBG": blocks, "ACROSS": blocks, "UNITS": units}
         constants |= {"BACKWARD": int(backward)} | call.constants()
         return Plan(constants, 4 * (floats + work), tile, blocks, (blocks + 1) * total)
 
@@ -178,10 +223,21 @@ def _fit(call: Call, backward: bool, tile: int, blocks: int, shared_limit: int) 
 
 @cache
 def plan(
-    call: Call, *, backward: bool, processors: int, shared_limit: int, tile: int | None = None
+    call: Call,
+    *,
+    backward: bool,
+    processors: int,
+    shared_limit: int,
+    tile: int | None = None,
+    down: int | None = None,
 ) -> Plan | None:
-    """The layout with the smallest groups that holds the factors on chip, or None."""
-    for sequences in (8, 16, 32) if tile is None else (tile,):
+    """The layout with the smallest groups that holds the factors on chip, or None.
+
+    For dense matrices the one that should be fastest; `down` asks for so many rows of blocks.
+    """
+    if call.rank is None:
+        return _plan_dense(call, backward, processors, shared_limit, tile, down)
+    for sequences in TILES if tile is None else (tile,):
         blocks = processors // (SEQUENCES // sequences)
         blocks = min(blocks, call.units)
         blocks = ceil(call.units / ceil(call.units / blocks))

@@ -9,6 +9,12 @@ constexpr int KU = (UNITS + 15) / 16 * 16;     // units as depth of a product
 constexpr int MU = (UNITS + 15) / 16;          // units as tiles of rows
 constexpr int UP = (UNITS + 3) / 4 * 4;        // units as packets of rows
 constexpr int YS = MU * 16 + 4;
+
+// Dense: the blocks of a group stand in DOWN rows of ACROSS. A block multiplies the units of its column into
+// those of its row, so units are spread down the columns and shares summed up across the rows.
+constexpr int DOWN = NBG / ACROSS;
+constexpr bool SPREAD = DENSE && DOWN > 1;  // else a block has all of its column
+constexpr int KD = SPREAD ? (DOWN * UP + 15) / 16 * 16 : KU;  // units of a column as depth
 constexpr int ROWS32 = (UNITS + 31) / 32;      // units as rows of lanes
 constexpr int EPT = (ROWS32 * BB + WARPS - 1) / WARPS;
 constexpr int FLIGHT = KRP1 > 2 ? 4 : 8;  // packets a thread awaits at once
@@ -250,39 +256,9 @@ struct Project {
   }
 };
 
-// y[g, ks, b, i]: shares of sum over k of w[g, k, i] * z[g, k, b] for this block's units
-template <int NG, int K, bool SHARED_Z, int KS, int NCH>
-struct Expand {
-  static constexpr int KC = ((K + NCH - 1) / NCH + 15) / 16 * 16;  // depth of one staged piece
-  static constexpr int KT = KC / 16;
-  static constexpr int KJ = (KT + KS - 1) / KS;
-  static constexpr int JOBS = NG * MU * KS;
-  static constexpr int ROUNDS = (JOBS + WARPS - 1) / WARPS;
-  static constexpr int WEIGHTS = NG * MU * NCH * KT * FRAGMENT;
-  static constexpr int ZG = SHARED_Z ? 1 : NG;
-  static_assert(NCH == 1 || ROUNDS == 1, "sums over several pieces stay in registers");
-  float unscale;
-
-  template <class W>
-  __device__ __forceinline__ void load(unsigned* w, unsigned* room, W weight) {
-    unscale = lay_out(room, [&](float scale) {
-      float most = 0.0f;
-      for (int i = threadIdx.x; i < WEIGHTS / FRAGMENT * 128; i += NT) {
-        const int lane = i % 128 / 4, j = i % 4, tile = i / 128;
-        const int kt = tile % (NCH * KT), mt = tile / (NCH * KT) % MU, g = tile / (NCH * KT * MU);
-        const int u = mt * 16 + Fragment::row(lane, j), k = kt * 16 + Fragment::depth(lane, j);
-        const float a = u < UNITS && k < K ? weight(u, g, k) : 0.0f;
-        const float b = u < UNITS && k + 1 < K ? weight(u, g, k + 1) : 0.0f;
-        unsigned high, low;
-        split_pair(a * scale, b * scale, high, low);
-        w[tile * FRAGMENT + i % 128] = high;
-        if (LOW) w[tile * FRAGMENT + i % 128 + 128] = low;
-        most = fmaxf(most, fmaxf(fabsf(a), fabsf(b)));
-      }
-      return most;
-    });
-  }
-  // Waits for one piece of z and lays it out for the products.
+// Numbers of other blocks as operands of a product: K of them for each of ZG planes, KC at a time.
+template <int ZG, int K, int KC>
+struct Staged {
   template <int MANY>
   static __device__ __forceinline__ void stage(const float* z, unsigned* to, int piece,
                                                const Turns& turns, const Range& range) {
@@ -320,6 +296,50 @@ struct Expand {
       }
     }
   }
+  // Waits for one piece and lays it out, with scales that suit it.
+  template <int MANY>
+  static __device__ __forceinline__ void run(const float* z, unsigned* to, int piece,
+                                             const Turns& turns, Range& range) {
+    range.begin();
+    do {
+      stage<MANY>(z, to, piece, turns, range);
+      __syncthreads();
+    } while (range.left());
+  }
+};
+
+// y[g, ks, b, i]: shares of sum over k of w[g, k, i] * z[g, k, b] for this block's units
+template <int NG, int K, bool SHARED_Z, int KS, int NCH>
+struct Expand {
+  static constexpr int KC = ((K + NCH - 1) / NCH + 15) / 16 * 16;  // depth of one staged piece
+  static constexpr int KT = KC / 16;
+  static constexpr int KJ = (KT + KS - 1) / KS;
+  static constexpr int JOBS = NG * MU * KS;
+  static constexpr int ROUNDS = (JOBS + WARPS - 1) / WARPS;
+  static constexpr int WEIGHTS = NG * MU * NCH * KT * FRAGMENT;
+  static constexpr int ZG = SHARED_Z ? 1 : NG;
+  static_assert(NCH == 1 || ROUNDS == 1, "sums over several pieces stay in registers");
+  float unscale;
+
+  template <class W>
+  __device__ __forceinline__ void load(unsigned* w, unsigned* room, W weight) {
+    unscale = lay_out(room, [&](float scale) {
+      float most = 0.0f;
+      for (int i = threadIdx.x; i < WEIGHTS / FRAGMENT * 128; i += NT) {
+        const int lane = i % 128 / 4, j = i % 4, tile = i / 128;
+        const int kt = tile % (NCH * KT), mt = tile / (NCH * KT) % MU, g = tile / (NCH * KT * MU);
+        const int u = mt * 16 + Fragment::row(lane, j), k = kt * 16 + Fragment::depth(lane, j);
+        const float a = u < UNITS && k < K ? weight(u, g, k) : 0.0f;
+        const float b = u < UNITS && k + 1 < K ? weight(u, g, k + 1) : 0.0f;
+        unsigned high, low;
+        split_pair(a * scale, b * scale, high, low);
+        w[tile * FRAGMENT + i % 128] = high;
+        if (LOW) w[tile * FRAGMENT + i % 128 + 128] = low;
+        most = fmaxf(most, fmaxf(fabsf(a), fabsf(b)));
+      }
+      return most;
+    });
+  }
   template <int MANY>
   __device__ __forceinline__ void run(const unsigned* w, const float* z, float* work, Range& range,
                                       const Turns& turns) const {
@@ -329,11 +349,7 @@ struct Expand {
 #pragma unroll 1
     for (int piece = 0; piece < NCH; piece++) {
       if (piece) __syncthreads();
-      range.begin();
-      do {
-        stage<MANY>(z, staged, piece, turns, range);
-        __syncthreads();
-      } while (range.left());
+      Staged<ZG, K, KC>::template run<MANY>(z, staged, piece, turns, range);
 #pragma unroll
       for (int r = 0; r < ROUNDS; r++) {
         const int job = threadIdx.x / 32 + r * WARPS;
@@ -378,25 +394,25 @@ struct Expand {
   }
 };
 
-// Dense matrices project straight to the units, UP rows for each block: it sums the shares of its
+// Dense matrices project straight to the units, UP rows for each block of a row: it sums the shares of its
 // own, and nothing has to be sent back. y[g, b, i] for this block's units.
 template <class P, int NG>
 struct Own {
   static constexpr int WEIGHTS = 0, PACKETS = NG * (UP / 4) * BB;
   static constexpr int FIT = NT / PACKETS > 0 ? NT / PACKETS : 1;
-  static constexpr int LANES = FIT < NBG ? FIT : NBG;
+  static constexpr int LANES = FIT < ACROSS ? FIT : ACROSS;
   template <class W>
   __device__ __forceinline__ void load(unsigned*, unsigned*, W) {}
-  static __device__ __forceinline__ void run(const float* parts, float* work, float* spare, int block,
+  static __device__ __forceinline__ void run(const float* parts, float* work, float* spare, int column,
                                              unsigned turn) {
     for (int base = 0; base < PACKETS; base += NT) {
       const int c = base + threadIdx.x % PACKETS, lane = threadIdx.x / PACKETS;
       const int g = c / (UP / 4 * BB), four = c / BB % (UP / 4), b = c % BB;
       float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
       if (lane < LANES && c < PACKETS)
-        sum = collect<(NBG + LANES - 1) / LANES>(
-            parts + (((long long)g * NBG + block) * (UP / 4) + four) * BB * 4 + b * 4,
-            (long long)P::M * BB, lane, LANES, NBG, turn);
+        sum = collect<(ACROSS + LANES - 1) / LANES>(
+            parts + (((long long)g * ACROSS + column) * (UP / 4) + four) * BB * 4 + b * 4,
+            (long long)P::M * BB, lane, LANES, ACROSS, turn);
       if (LANES > 1) {
         reinterpret_cast<float4*>(spare)[threadIdx.x] = sum;
         __syncthreads();
