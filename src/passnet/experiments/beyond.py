@@ -24,6 +24,7 @@ def _psmnist(
     *,
     dropout: float,
     optimiser: Adam | AdamW,
+    epochs: int,
     budget: str,
     aim: float,
     paper: PaperResult,
@@ -45,14 +46,16 @@ def _psmnist(
         schedule=Cosine(warmup=500),
         ema=Averaging(0.999, start=0.66),
         batch_size=128,
-        epochs=120,
+        epochs=epochs,
         selection=Selection("accuracy", "max"),
         paper=paper,
         aim=Aim("accuracy", aim),
         notes=(
             f"Tied projections, the saving spent on rank: at most {budget} parameters in truth.",
             "Without dropout the training loss ends near zero, and a point lower on validation; "
-            "with dropout a learning rate of 3e-3 diverged. Mixup was no better at 42k.",
+            "with dropout a learning rate of 3e-3 diverged. Mixup was no better at 42k, weight decay "
+            "no better at 21k. Longer is better: at 42k 96.5, 96.8 and 97.0 % on validation after "
+            "120, 240 and 360 epochs.",
             "Controls worth running: model.carry_bias=5, model.init=glorot, ema=none.",
         ),
     )
@@ -63,6 +66,7 @@ PSMNIST_42K = _psmnist(
     36,
     dropout=0.15,
     optimiser=AdamW(2e-3, weight_decay=0.05),
+    epochs=360,
     budget="42k",
     aim=0.967,
     paper=PaperResult(
@@ -74,6 +78,7 @@ PSMNIST_21K = _psmnist(
     22,
     dropout=0.1,
     optimiser=Adam(2e-3),
+    epochs=120,
     budget="21k",
     aim=0.956,
     paper=PaperResult(
