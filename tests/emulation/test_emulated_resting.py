@@ -84,11 +84,15 @@ def some_hold(data: dict, batch: int, tile: int) -> None:
         data["hold_cell"] = hold.double()
 
 
-def use_tiles(monkeypatch, forward: int, backward: int) -> None:
-    """Has groups of so many sequences scan forwards and backwards."""
+LOW_RANK, ONE_ROW, TWO_ROWS = (6, None), (None, 1), (None, 2)  # rank, rows of blocks
+MATRICES = pytest.mark.parametrize("d, down", [LOW_RANK, ONE_ROW, TWO_ROWS])
+
+
+def use_tiles(monkeypatch, forward: int, backward: int, down: int | None = None) -> None:
+    """Has groups of so many sequences scan forwards and backwards, dense in so many rows."""
 
     def plan(call, *, backward: bool, **limits):
-        return large_plan.plan(call, backward=backward, tile=tiles[backward], **limits)
+        return large_plan.plan(call, backward=backward, tile=tiles[backward], down=down, **limits)
 
     tiles = (forward, backward)
     monkeypatch.setattr(large, "plan", plan)
@@ -118,10 +122,22 @@ def test_large_without_those_who_are_held(emulator, monkeypatch, cell, tile, bat
 
 
 @pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("tile, batch", [(8, 11), (16, 21), (32, 40)])
+@pytest.mark.parametrize("down, masks", [(1, 1), (2, 0), (3, 2)])
+def test_dense_without_those_who_are_held(emulator, monkeypatch, cell, tile, batch, down, masks):
+    use_tiles(monkeypatch, tile, tile, down)
+    case = Case(cell, 37, None, len(MOVING), batch, hold=1, masks=masks)
+    data = make(case, device="cpu")
+    some_hold(data, batch, tile)
+    check_held(case, data, emulator(processors=12))
+
+
+@pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("tiles", [(8, 16), (16, 8), (16, 32), (32, 16)], ids=str)
-def test_passes_may_be_seated_differently(emulator, monkeypatch, cell, tiles):
+@pytest.mark.parametrize("d", [6, None], ids=["low rank", "dense"])
+def test_passes_may_be_seated_differently(emulator, monkeypatch, cell, tiles, d):
     use_tiles(monkeypatch, *tiles)
-    case = Case(cell, 37, 6, 9, 32, hold=1)
+    case = Case(cell, 37, d, 9, 32, hold=1)
     data = make(case, device="cpu")
     hold = (torch.arange(9)[:, None] >= torch.arange(32) % 11).double()[..., None]
     data["hold"], data["hold_cell"] = hold, hold if cell == "lstm" else None
@@ -130,9 +146,10 @@ def test_passes_may_be_seated_differently(emulator, monkeypatch, cell, tiles):
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("size", [1e5, 1e-7])
-def test_groups_that_rest_keep_their_scales(emulator, monkeypatch, cell, size):
-    use_tiles(monkeypatch, 16, 16)
-    case = Case(cell, 37, 6, 8, 16, hold=1)
+@MATRICES
+def test_groups_that_rest_keep_their_scales(emulator, monkeypatch, cell, size, d, down):
+    use_tiles(monkeypatch, 16, 16, down)
+    case = Case(cell, 37, d, 8, 16, hold=1)
     data = make(case, device="cpu")
     hold = (torch.arange(8) % 2).double()[:, None, None].expand(8, 16, 1).contiguous()
     data["hold"], data["hold_cell"] = hold, hold if cell == "lstm" else None
@@ -143,10 +160,11 @@ def test_groups_that_rest_keep_their_scales(emulator, monkeypatch, cell, size):
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("tile, batch, long", [(16, 16, 8), (16, 27, 16), (32, 32, 16)])
-def test_large_does_not_look_at_what_ended(emulator, monkeypatch, cell, tile, batch, long):
+@MATRICES
+def test_large_does_not_look_at_what_ended(emulator, monkeypatch, cell, tile, batch, long, d, down):
     """In any order of lengths, the shorter half of each group is left out when it has ended."""
-    use_tiles(monkeypatch, tile, tile)
-    case = Case(cell, 37, 6, 9, batch, hold=1)
+    use_tiles(monkeypatch, tile, tile, down)
+    case = Case(cell, 37, d, 9, batch, hold=1)
     data = cast(make(case, device="cpu"), case.dtype)
     lengths = torch.full((batch,), 4)
     lengths[torch.randperm(batch, generator=torch.Generator().manual_seed(0))[:long]] = 7

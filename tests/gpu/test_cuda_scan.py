@@ -64,7 +64,9 @@ def test_sixteen_bits(cell, dtype, n, d):
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("masks", [0, 2])
-@pytest.mark.parametrize("shape", [(3298, 100, 24, 32), (5459, 64, 12, 27), (900, 20, 40, 70)])
+@pytest.mark.parametrize(
+    "shape", [(3298, 100, 24, 32), (5459, 64, 12, 27), (900, 20, 40, 70), (900, None, 24, 40)]
+)
 def test_lengths_in_large_groups(cell, masks, shape):
     """Sequences that have ended leave their group."""
     ratio, name = fair(Case(cell, *shape, masks=masks, hold=1), seed=5)

@@ -53,8 +53,8 @@ def _psmnist(
         notes=(
             f"Tied projections, the saving spent on rank: at most {budget} parameters in truth.",
             "Without dropout the training loss ends near zero, and a point lower on validation; "
-            "with dropout a learning rate of 3e-3 diverged. Mixup was no better at 42k, weight decay "
-            "no better at 21k. Longer is better: at 42k 96.5, 96.8 and 97.0 % on validation after "
+            "with dropout a learning rate of 3e-3 diverged. Mixup was no better at 42k, weight "
+            "decay at 21k. Longer is better: at 42k 96.5, 96.8 and 97.0 % on validation after "
             "120, 240 and 360 epochs.",
             "Controls worth running: model.carry_bias=5, model.init=glorot, ema=none.",
         ),

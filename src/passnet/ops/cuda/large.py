@@ -11,7 +11,8 @@ from torch import Tensor
 from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.chip import Chip, Launches
 from passnet.ops.cuda.compile import read_source
-from passnet.ops.cuda.large_plan import TILES, Plan, plan
+from passnet.ops.cuda.large_layout import TILES, Plan
+from passnet.ops.cuda.large_plan import plan
 
 
 def refuses(call: Call, *, processors: int, shared_limit: int) -> str | None:
@@ -70,7 +71,7 @@ def launch(
     else:
         chosen = kernel(layout, chip)
     order = None
-    if hold is not None and call.rests and call.rank is not None and layout.tile > TILES[0]:
+    if hold is not None and call.rests and layout.tile > TILES[0]:
         # The longest sequences first, so that halves of groups can end early.
         order = hold.sum(0).flatten().argsort(stable=True)
     most = chip.processors // layout.blocks

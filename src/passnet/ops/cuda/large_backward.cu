@@ -60,13 +60,15 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     }
   };
   // Operands of an exchange, from plane `first` on.
-  auto publish = [&](auto& exchange, int t, int first, int count, const float (&v)[G][EPT]) {
+  auto publish = [&](auto& exchange, int first, int count, const float (&v)[G][EPT]) {
     if constexpr (SPREAD) {
 #pragma unroll
-      for (int e = 0; e < EPT; e++)
+      for (int e = 0; e < EPT; e++) {
+        if (!party.has(e, seq[e])) continue;
 #pragma unroll
         for (int p = 0; p < G; p++)
-          if (p >= first && p < first + count) exchange.spread(T - 1 - t, p - first, e, v[p][e]);
+          if (p >= first && p < first + count) exchange.spread(party.turns, p - first, e, v[p][e]);
+      }
       return;
     }
     Range& range = exchange.x_range;
@@ -174,8 +176,8 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
 #endif
     }
 #if CELL == 1
-    publish(exchange2, t, 2, 1, v);
-    exchange2.run(xs + 2 * PLANE, work, spare, T - 1 - t, party, SUMMARY(FZ1));
+    publish(exchange2, 2, 1, v);
+    exchange2.run(xs + 2 * PLANE, work, spare, party, SUMMARY(FZ1));
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const float r = next[2][e];
@@ -190,10 +192,10 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     }
 #endif
 #endif
-    publish(exchange1, t, 0, NP1, v);
+    publish(exchange1, 0, NP1, v);
     party.learn();
     if (t > 0) fetch(t - 1);
-    exchange1.run(xs, work, spare, T - 1 - t, party, SUMMARY(0));
+    exchange1.run(xs, work, spare, party, SUMMARY(0));
 #pragma unroll
     for (int e = 0; e < EPT; e++)
       dh[e] = !valid[e] ? 0.0f : party.has(e, seq[e]) ? direct[e] + back1(e) : direct[e];

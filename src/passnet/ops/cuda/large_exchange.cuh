@@ -41,7 +41,7 @@ struct Party {
   // Whether element e of this thread is of a sequence b that takes part. For most e all warps have
   // sequences of the same half, which is known beforehand.
   static __device__ __forceinline__ bool among(int many, int e, int b) {
-    if (!SOME_PASS) return true;
+    if (!RESTS) return true;
     if ((WARPS * e + WARPS - 1) / ROWS32 < HALF) return many > 0;
     if (WARPS * e / ROWS32 >= HALF) return many == BB;
     return b < many;
@@ -50,22 +50,22 @@ struct Party {
   __device__ __forceinline__ bool will_have(int e, int b) const { return among(next, e, b); }
   // Begins to read about the step after this one; `learn` then need not wait.
   __device__ __forceinline__ void ask(int t) {
-    if (!SOME_PASS) return;
+    if (!RESTS) return;
     const bool real = seats.sequence < seats.B;
     const long long at = (long long)t * seats.B + seats.sequence;
     hold_next = real ? to_float(hold[at]) : 1.0f;
     if (CELL == 2) cell_next = real ? to_float(hold_cell[at]) : 1.0f;
   }
   __device__ __forceinline__ void learn() {
-    if (!SOME_PASS) return;
+    if (!RESTS) return;
     const unsigned moving = __ballot_sync(0xffffffffu, hold_next != 1.0f || (CELL == 2 && cell_next != 1.0f));
     next = moving == 0 ? 0 : HALF < BB && moving >> (HALF % 32) == 0 ? HALF : BB;
   }
   // The next step begins. Packets of those who take part are told from those of their last time.
   __device__ __forceinline__ void step() {
-    if (SOME_PASS) now = next, hold_now = hold_next, cell_now = cell_next;
-    if (now > 0) turns.first ^= 1u;
-    if (HALF < BB && now == BB) turns.second ^= 1u;
+    if (RESTS) now = next, hold_now = hold_next, cell_now = cell_next;
+    if (now > 0) turns.first = Turns::after(turns.first);
+    if (HALF < BB && now == BB) turns.second = Turns::after(turns.second);
   }
 };
 
@@ -73,6 +73,7 @@ struct Party {
 // block sends its next share only after reading every sum, each made of all the present shares.
 // Dense: a block reads the packets of its own row and column only, so two buffers take turns: it is two
 // steps ahead of nobody, since its row's shares of a step follow from everybody's units, each in its column.
+// That holds for either half, whatever steps it misses.
 template <class P, class X, int OPERANDS>
 struct Exchange {
   static constexpr long long SHARES = (long long)NBG * P::M * BB;
@@ -94,42 +95,40 @@ struct Exchange {
     x_range = {ranges, 0, 0, 0};
     z_range = {ranges + Range::WORDS, 0, 0, 0};
   }
-  static __device__ __forceinline__ unsigned turn_of(int count) { return ~((unsigned)count >> 1) & 1u; }
   // Sends the element e of all threads down the column; those of a warp are neighbouring units of one
   // sequence, and zeros outside of the block.
-  __device__ __forceinline__ void spread(int count, int plane, int e, float v) const {
+  __device__ __forceinline__ void spread(const Turns& turns, int plane, int e, float v) const {
     const int tile = threadIdx.x / 32 + WARPS * e, b = tile / ROWS32;
     const int unit = tile % ROWS32 * 32 + threadIdx.x % 32;
     const float second = __shfl_xor_sync(0xffffffffu, v, 1), third = __shfl_xor_sync(0xffffffffu, v, 2);
     const float fourth = __shfl_xor_sync(0xffffffffu, v, 3);
     const int four = (plane * DOWN + block / ACROSS) * (UP / 4) + unit / 4;
     if (unit % 4 == 0 && unit < UP && b < BB)
-      send(base + (count & 1) * BUFFER + SHARES + block % ACROSS * COLUMN + (four * BB + b) * 4,
-           v, second, third, fourth, turn_of(count));
+      send(base + turns.place(b, BUFFER) + SHARES + block % ACROSS * COLUMN + (four * BB + b) * 4,
+           v, second, third, fourth, turns.of(b));
   }
   template <int MANY>
-  __device__ __forceinline__ void among(const unsigned* x, float* work, float* spare,
-                                        const Turns& turns, const Summary& summary) {
-    project.template run<MANY>(wp, x, x_range, base + (long long)block * P::M * BB, turns);
-    P::template reduce<MANY>(base, base + SHARES, spare, block, turns, summary);
-    expand.template run<MANY>(we, base + SHARES, work, z_range, turns);
-  }
-  __device__ __forceinline__ void run(unsigned* x, float* work, float* spare, int count,
-                                      const Party& party, const Summary& summary) {
+  __device__ __forceinline__ void among(unsigned* x, float* work, float* spare, const Turns& turns,
+                                        const Summary& summary) {
+    float* part = base + (long long)block * P::M * BB;
     if constexpr (DENSE) {
-      const unsigned turn = turn_of(count);
-      float* shares = base + (count & 1) * BUFFER;
+      const int column = block % ACROSS;
       if constexpr (SPREAD)
-        Staged<OPERANDS, DOWN * UP, KD>::template run<BB>(shares + SHARES + block % ACROSS * COLUMN, x, 0,
-                                                        {turn, turn}, z_range);
-      project.template run<BB>(wp, x, SPREAD ? z_range : x_range,
-                               shares + (long long)block * P::M * BB, {turn, turn});
-      X::run(shares + (long long)(block / ACROSS * ACROSS) * P::M * BB, work, spare, block % ACROSS, turn);
+        Staged<OPERANDS, DOWN * UP, KD>::template run<MANY>(base + SHARES + column * COLUMN, BUFFER, x, 0,
+                                                            turns, z_range);
+      project.template run<MANY>(wp, x, SPREAD ? z_range : x_range, part, BUFFER, turns);
+      X::template run<MANY>(part - (long long)column * P::M * BB, BUFFER, work, spare, column, turns);
     } else {
-      if (!SOME_PASS || party.now == BB) among<BB>(x, work, spare, party.turns, summary);
-      else if (HALF < BB && party.now == HALF) among<HALF>(x, work, spare, party.turns, summary);
-      else P::pass(block, summary);
+      project.template run<MANY>(wp, x, x_range, part, 0, turns);
+      P::template reduce<MANY>(base, base + SHARES, spare, block, turns, summary);
+      expand.template run<MANY>(we, base + SHARES, work, z_range, turns);
     }
+  }
+  __device__ __forceinline__ void run(unsigned* x, float* work, float* spare, const Party& party,
+                                      const Summary& summary) {
+    if (!RESTS || party.now == BB) among<BB>(x, work, spare, party.turns, summary);
+    else if (HALF < BB && party.now == HALF) among<HALF>(x, work, spare, party.turns, summary);
+    else P::pass(block, summary);
   }
 };
 
@@ -221,7 +220,7 @@ __device__ __forceinline__ float read(const io_t* p, bool valid) {
 // The hold of element e at step t, and that of its cell. A warp has one sequence, so a lane knows it.
 #define HELD_IN(kind, tensor, known, e)                                                           \
   ((kind) == 0 ? 0.0f                                                                             \
-               : SOME_PASS ? __shfl_sync(0xffffffffu, known, seq[e])                              \
+               : RESTS ? __shfl_sync(0xffffffffu, known, seq[e])                                  \
                            : (kind) == 1 ? read(tensor + (long long)t * B + seats.of(seq[e]), valid[e]) \
                                          : read(tensor + t * step + at[e], valid[e]))
 #define HELD(e) HELD_IN(HOLD, hold, party.hold_now, e)

@@ -49,20 +49,23 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   __syncthreads();
 #pragma unroll
   for (int e = 0; e < EPT; e++) scale[e] = power(exchange1.x_range.scale(seq[e]));
-  auto publish = [&](int t) {  // the state before step t, as each matrix sees it
+  auto publish = [&](bool first) {  // the state, as each matrix sees it
 #pragma unroll
-    for (int e = 0; e < EPT; e++)
+    for (int e = 0; e < EPT; e++) {
+      // Lanes outside of the block send with the others.
+      if (!(SPREAD || inside[e]) || !(first || party.has(e, seq[e]))) continue;
 #pragma unroll
       for (int p = 0; p < PLANES; p++) {
         const float v = MASKS ? h[e] * mask[p][e] : h[e];
         if (SPREAD)
-          exchange1.spread(t, p, e, v);
-        else if (inside[e] && (t == 0 || party.has(e, seq[e])))
+          exchange1.spread(party.turns.next(), p, e, v);
+        else
           store_halves(xs + p * PLANE, unit[e], seq[e], v * scale[e]);
       }
+    }
     if (!SPREAD) __syncthreads();
   };
-  publish(0);
+  publish(true);
   // The state of a sequence that takes no part stays. Its gates are zero, not unwritten: the backward may
   // seat it beside others, with whom it does take part.
   auto stay = [&](int e, long long now) {
@@ -88,12 +91,12 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
 #pragma unroll
       for (int g = 0; g < G; g++)
         in[g][e] = read(drive + g * plane + t * step + at[e], valid[e] && party.has(e, seq[e]));
-      if (!SOME_PASS) keep[e] = HELD(e);
+      if (!RESTS) keep[e] = HELD(e);
 #if CELL == 2
-      if (!SOME_PASS) keep_cell[e] = CELL_HELD(e);
+      if (!RESTS) keep_cell[e] = CELL_HELD(e);
 #endif
     }
-    exchange1.run(xs, work, spare, t, party, SUMMARY(0));
+    exchange1.run(xs, work, spare, party, SUMMARY(0));
     if (t + 1 < T) party.ask(t + 1);
     const long long now = t * step;
 #if CELL == 0
@@ -112,7 +115,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
 #endif
       const float c = tanh_exact(fmaf(r, q, in[2][e]));
       float fresh = fmaf(u, h[e] - c, c);
-      if (SOME_PASS) keep[e] = HELD(e);
+      if (RESTS) keep[e] = HELD(e);
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
       h[e] = valid[e] ? fresh : 0.0f;
       if (valid[e]) {
@@ -136,7 +139,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       in[2][e] = fmaf(diag[2][e], rh, in[2][e]);
       const float v = MASKS ? rh * mask[2][e] : rh;
       if (SPREAD)
-        exchange2.spread(t, 0, e, v);
+        exchange2.spread(party.turns, 0, e, v);
       else if (inside[e])
         store_halves(xs, i, b, v * scale[e]);
       if (valid[e]) {
@@ -145,7 +148,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       }
     }
     if (!SPREAD) __syncthreads();
-    exchange2.run(xs, work, spare, t, party, SUMMARY(FZ1));
+    exchange2.run(xs, work, spare, party, SUMMARY(FZ1));
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       if (!party.has(e, seq[e])) {
@@ -154,7 +157,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       }
       const float c = tanh_exact(in[2][e] + Expand2::read(work, 0, seq[e], unit[e]));
       float fresh = fmaf(u[e], h[e] - c, c);
-      if (SOME_PASS) keep[e] = HELD(e);
+      if (RESTS) keep[e] = HELD(e);
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
       h[e] = valid[e] ? fresh : 0.0f;
       if (valid[e]) {
@@ -176,9 +179,9 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       const float o = sigmoid(in[3][e] + fmaf(diag[3][e], h[e], Expand1::read(work, 3, b, j)));
       float c = fmaf(i, g, k * cell[e]);
       float fresh = o * tanh_exact(c);
-      if (SOME_PASS) keep_cell[e] = CELL_HELD(e);
+      if (RESTS) keep_cell[e] = CELL_HELD(e);
       if (HOLD_CELL) c = keep_cell[e] * cell[e] + (1.0f - keep_cell[e]) * c;
-      if (SOME_PASS) keep[e] = HELD(e);
+      if (RESTS) keep[e] = HELD(e);
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
       cell[e] = valid[e] ? c : 0.0f;
       h[e] = valid[e] ? fresh : 0.0f;
@@ -193,7 +196,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       }
     }
 #endif
-    publish(t + 1);
+    publish(false);
     party.learn();
   }
 }

@@ -21,14 +21,22 @@ constexpr int FLIGHT = KRP1 > 2 ? 4 : 8;  // packets a thread awaits at once
 
 // RESTS: a sequence whose state is held whole takes no part in a step. An exchange is among all of a
 // group or, where nobody in its second half takes part, among the first.
-constexpr bool SOME_PASS = !DENSE && RESTS;
-constexpr int HALF = SOME_PASS && BB >= 16 ? BB / 2 : BB;
+constexpr int HALF = RESTS && BB >= 16 ? BB / 2 : BB;
 
 // A packet is four rows of one sequence, written and read as one 128-bit access; the last bit of the
 // fourth says which pass over the buffer wrote it, so a reader needs no flag, fence or barrier.
 struct Turns {
-  unsigned first, second;  // of either half: the second may have missed some
-  __device__ __forceinline__ unsigned of(int b) const { return b < HALF ? first : second; }
+  // How often either half took part, of which one buffer needs the last bit alone. The second half may
+  // have missed some.
+  unsigned first, second;
+  static __device__ __forceinline__ unsigned after(unsigned count) { return DENSE ? count + 1 : count ^ 1u; }
+  __device__ __forceinline__ unsigned count(int b) const { return b < HALF ? first : second; }
+  __device__ __forceinline__ unsigned of(int b) const { return DENSE ? (count(b) + 1) / 2 & 1u : count(b); }
+  // Dense: where the buffer whose turn it is begins, of two that are `apart`.
+  __device__ __forceinline__ long long place(int b, long long apart) const {
+    return DENSE && count(b) & 1u ? apart : 0;
+  }
+  __device__ __forceinline__ Turns next() const { return {after(first), after(second)}; }
 };
 __device__ __forceinline__ void send(float* p, float a, float b, float c, float d, unsigned turn) {
   const unsigned last = (__float_as_uint(d) & ~1u) | turn;
@@ -72,14 +80,14 @@ struct Seats {
   int first, sequence, B;  // `sequence` has the seat of this lane's number; B: nobody
   __device__ __forceinline__ Seats(int group, int groups, int start, int many, const long long* order)
       : first(start + group * BB), sequence(many), B(many) {
-    if (!SOME_PASS) return;
+    if (!RESTS) return;
     const int lane = threadIdx.x % 32, half = lane < HALF ? group : 2 * groups - 1 - group;
     const int seat = start + half * HALF + lane % HALF;
     if (lane < BB && seat < B) sequence = order ? order[seat] : seat;
   }
   // All lanes ask together.
   __device__ __forceinline__ int of(int b) const {
-    return SOME_PASS ? __shfl_sync(0xffffffffu, sequence, b) : first + b;
+    return RESTS ? __shfl_sync(0xffffffffu, sequence, b) : first + b;
   }
 };
 
@@ -176,7 +184,7 @@ struct Project {
   }
   template <int MANY>
   __device__ __forceinline__ void run(const unsigned* w, const unsigned* x, const Range& range,
-                                      float* part, const Turns& turns) const {
+                                      float* part, long long apart, const Turns& turns) const {
     const int thread = thread_again(), warp = thread / 32, lane = thread % 32;
 #pragma unroll
     for (int r = 0; r < ROUNDS; r++) {
@@ -202,9 +210,9 @@ struct Project {
         const float first = __shfl_xor_sync(0xffffffffu, odd ? v[0] : v[1], 4);
         const float second = __shfl_xor_sync(0xffffffffu, odd ? v[2] : v[3], 4);
         if (four < ROWS / 4)
-          send(part + ((g * (ROWS / 4) + four) * BB + b) * 4, (odd ? first : v[0]) * back,
-               (odd ? v[1] : first) * back, (odd ? second : v[2]) * back,
-               (odd ? v[3] : second) * back, turns.of(n * 8));
+          send(part + turns.place(n * 8, apart) + ((g * (ROWS / 4) + four) * BB + b) * 4,
+               (odd ? first : v[0]) * back, (odd ? v[1] : first) * back,
+               (odd ? second : v[2]) * back, (odd ? v[3] : second) * back, turns.of(n * 8));
       }
     }
   }
@@ -246,7 +254,7 @@ struct Project {
   }
   // What is handed on where nobody took part.
   static __device__ __forceinline__ void pass(int block, const Summary& summary) {
-    constexpr int PACKETS = M / 4 * BB;
+    constexpr int PACKETS = DENSE ? 0 : M / 4 * BB;
     for (int base = block * NT; base < PACKETS; base += NBG * NT) {
       const int column = base + threadIdx.x, sequence = summary.seats.of(column % BB);
       if (column < PACKETS)
@@ -260,12 +268,13 @@ struct Project {
 template <int ZG, int K, int KC>
 struct Staged {
   template <int MANY>
-  static __device__ __forceinline__ void stage(const float* z, unsigned* to, int piece,
+  static __device__ __forceinline__ void stage(const float* z, long long apart, unsigned* to, int piece,
                                                const Turns& turns, const Range& range) {
     constexpr int EACH = KC / 4 * MANY, COUNT = ZG * EACH;  // packets
     constexpr int LOADS = (COUNT + NT - 1) / NT, BATCH = LOADS < FLIGHT ? LOADS : FLIGHT;
     const int thread = thread_again(), b = thread % MANY;
     const unsigned turn = turns.of(b);
+    z += turns.place(b, apart);
     const float scale = power(range.scale(b));
     float most = 0.0f;
 #pragma unroll
@@ -298,11 +307,11 @@ struct Staged {
   }
   // Waits for one piece and lays it out, with scales that suit it.
   template <int MANY>
-  static __device__ __forceinline__ void run(const float* z, unsigned* to, int piece,
+  static __device__ __forceinline__ void run(const float* z, long long apart, unsigned* to, int piece,
                                              const Turns& turns, Range& range) {
     range.begin();
     do {
-      stage<MANY>(z, to, piece, turns, range);
+      stage<MANY>(z, apart, to, piece, turns, range);
       __syncthreads();
     } while (range.left());
   }
@@ -349,7 +358,7 @@ struct Expand {
 #pragma unroll 1
     for (int piece = 0; piece < NCH; piece++) {
       if (piece) __syncthreads();
-      Staged<ZG, K, KC>::template run<MANY>(z, staged, piece, turns, range);
+      Staged<ZG, K, KC>::template run<MANY>(z, 0, staged, piece, turns, range);
 #pragma unroll
       for (int r = 0; r < ROUNDS; r++) {
         const int job = threadIdx.x / 32 + r * WARPS;
@@ -398,21 +407,22 @@ struct Expand {
 // own, and nothing has to be sent back. y[g, b, i] for this block's units.
 template <class P, int NG>
 struct Own {
-  static constexpr int WEIGHTS = 0, PACKETS = NG * (UP / 4) * BB;
-  static constexpr int FIT = NT / PACKETS > 0 ? NT / PACKETS : 1;
-  static constexpr int LANES = FIT < ACROSS ? FIT : ACROSS;
+  static constexpr int WEIGHTS = 0;
   template <class W>
   __device__ __forceinline__ void load(unsigned*, unsigned*, W) {}
-  static __device__ __forceinline__ void run(const float* parts, float* work, float* spare, int column,
-                                             unsigned turn) {
+  template <int MANY>
+  static __device__ __forceinline__ void run(const float* parts, long long apart, float* work,
+                                             float* spare, int column, const Turns& turns) {
+    constexpr int PACKETS = NG * (UP / 4) * MANY, FIT = NT / PACKETS > 0 ? NT / PACKETS : 1;
+    constexpr int LANES = FIT < ACROSS ? FIT : ACROSS;
     for (int base = 0; base < PACKETS; base += NT) {
       const int c = base + threadIdx.x % PACKETS, lane = threadIdx.x / PACKETS;
-      const int g = c / (UP / 4 * BB), four = c / BB % (UP / 4), b = c % BB;
+      const int g = c / (UP / 4 * MANY), four = c / MANY % (UP / 4), b = c % MANY;
       float4 sum = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
       if (lane < LANES && c < PACKETS)
         sum = collect<(ACROSS + LANES - 1) / LANES>(
-            parts + (((long long)g * ACROSS + column) * (UP / 4) + four) * BB * 4 + b * 4,
-            (long long)P::M * BB, lane, LANES, ACROSS, turn);
+            parts + turns.place(b, apart) + ((g * ACROSS + column) * (UP / 4) + four) * BB * 4 + b * 4,
+            (long long)P::M * BB, lane, LANES, ACROSS, turns.of(b));
       if (LANES > 1) {
         reinterpret_cast<float4*>(spare)[threadIdx.x] = sum;
         __syncthreads();
