@@ -201,6 +201,17 @@ def test_graphed_by_torch_the_numbers_are_the_same(kind, options, size):
             assert torch.equal(found[name], tensor), name
 
 
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_a_backward_in_the_calling_thread_is_the_same(kind, options):
+    rnn = layer(kind, options, matrix=passnet.LowRankPlusDiagonal(8))
+    x, alone = torch.randn(10, 3, 6, device="cuda"), copy.deepcopy(rnn)
+    expected = numbers(rnn, x)
+    with torch.autograd.set_multithreading_enabled(False):
+        found = numbers(alone, x)
+    for name, tensor in expected.items():
+        assert torch.equal(found[name], tensor), name
+
+
 def peak(rnn, x) -> int:
     """Bytes that a forward and backward pass takes at most, beside what was there."""
     for _ in range(2):

@@ -27,6 +27,11 @@ class Contender:
     dtype: torch.dtype = torch.float32
     tf32: bool = False
 
+    @property
+    def plain(self) -> bool:
+        """Whether it computes in float32, in no faster mode."""
+        return self.dtype == torch.float32 and not self.tf32
+
     @contextmanager
     def precision(self) -> Iterator[None]:
         """The matmul and cuDNN switches this contender runs under."""

@@ -106,11 +106,23 @@ def _works(
             captured = _captured(contender, work)
             if captured is not None:
                 yield f"{name} graph", captured
+            if pass_ == "forward+backward" and contender.plain:
+                yield f"{name} one thread", _in_one_thread(work)
 
 
 def _without_grad(work: Callable[[], object]) -> Callable[[], object]:
     def run() -> object:
         with torch.no_grad():
+            return work()
+
+    return run
+
+
+def _in_one_thread(work: Callable[[], object]) -> Callable[[], object]:
+    """The same work without autograd's thread for the GPU: short calls wait for that one."""
+
+    def run() -> object:
+        with torch.autograd.set_multithreading_enabled(False):
             return work()
 
     return run
@@ -210,7 +222,7 @@ def _steps(case: Case, found: dict[str, Contender], device: str, repeats: int) -
 
 
 def _of(found: dict[str, Contender], name: str) -> Contender:
-    return found[name.removesuffix(" graph")]
+    return found[name.removesuffix(" graph").removesuffix(" one thread")]
 
 
 def _backend(contender: Contender, case: Case, device: str) -> str | None:

@@ -3,7 +3,7 @@
 // into the range of float16 first. Numbers below 2^-2 begin to lose bits of their own there; those of
 // float32 beside the largest, at 2^3 or more, are safe. Tensors of sixteen bits need first halves only.
 //
-// Compile-time constants beside those of the small scan: NT threads, BB sequences, NBG blocks,
+// Compile-time constants beside those of the small scan: NT threads, BB sequences, NBG blocks, ACROSS in a row,
 // UNITS units for each, KRP* tiles of a warp's projection that stay in its registers, KSE* warps that
 // share one product, NCH* pieces in which z is staged.
 
