@@ -76,6 +76,10 @@ __device__ __forceinline__ void copy(float* to, const T* from, bool inside) {
   if constexpr (sizeof(T) * MANY >= 4) copy_async<sizeof(T) * MANY>(to, from, inside);
   else piece<T, 1>(to).of[0] = inside ? *from : T{};
 }
+// Single elements of sixteen bits cannot be copied asynchronously: they wait in registers until the next
+// stage is fetched.
+constexpr bool SINGLE = sizeof(io_t) * VEC < 4;
+static_assert(!SINGLE || STAGES > 2, "a stage is complete when the next one is on its way");
 
 // RESTS: a row whose state is held whole has no gradient, and a stage of such rows adds nothing.
 struct Stages {
@@ -128,10 +132,14 @@ __device__ __forceinline__ int slot_of(int g) {
 
 #if MMA
 // True float32 products on tensor cores: each factor is split into two tf32 halves, and the sums
-// over eight terms are added outside, where they round to nearest.
+// over eight terms are added outside, where they round to nearest. For elements of sixteen bits, which
+// tf32 holds whole, one half and the sums of the tensor core are more than they can tell.
 __device__ __forceinline__ void split(float v, unsigned& high, unsigned& low) {
-  // Integer rounding to ten bits of fraction: conversions would run at a quarter of the rate.
-  high = (__float_as_uint(v) + 0x1000u) & 0xffffe000u;
+  // Integer rounding to ten bits of fraction: conversions would run at a quarter of the rate. Tensor cores
+  // do not look at the bits below.
+  high = __float_as_uint(v) + 0x1000u;
+  if (SHORT) return;
+  high &= 0xffffe000u;
   low = __float_as_uint(v - __uint_as_float(high)) + 0x1000u;
 }
 // acc[16, 8] += a[16, 8] b[8, 8], each as its high and low halves; the product of both low is nothing.
@@ -139,6 +147,7 @@ __device__ __forceinline__ void multiply_halves(float (&acc)[4], const unsigned 
                                                 const unsigned (&a_low)[4],
                                                 const unsigned (&b_high)[2],
                                                 const unsigned (&b_low)[2]) {
+  if (SHORT) return mma_tf32(acc, a_high, b_high);
   float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
   mma_tf32(part, a_low, b_high);
   mma_tf32(part, a_high, b_low);
@@ -288,12 +297,37 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   // to be told from which rows they are.
   int awaited[STAGES - 1] = {};
 
+  io_t waiting[SINGLE ? PLANES : 1][PER] = {};
+  bool some_wait = false;  // those of the stage fetched last
+  // Row r of the thread, of all planes that its job reads: calls the function with a plane and its source.
+  auto planes = [&](int r, auto plain, auto each) {
+    each(0, (row + r < initial ? h0 : operand) + at + r * N);
+    if (plain.value) return;
+    if (RECURRENT && DIAG && sums) each(STATE, (row + r < B ? h0 : before) + at + r * N);
+    if (gating) each(GATE, reset + at + r * N);
+    if (MASKS && entering) {
+      const int sequence = (MASKS == 2 ? g * B : 0) + (unsigned)(row + r) % B;
+      each(MASK, masks + (long long)sequence * N + unit);
+    }
+  };
   // Begins to copy a stage, in a group that is empty behind the last one. Rows beyond the end are zero.
   auto fetch = [&](auto plain) {
 #pragma unroll
     for (int i = 0; i < STAGES - 2; i++) awaited[i] = awaited[i + 1];
     awaited[STAGES - 2] = upcoming;
-    if (upcoming < stages.count) {
+    if (SINGLE && some_wait) {
+      Stage& stage = ring[(fetched - 1) % STAGES];
+#pragma unroll
+      for (int i = 0; i < PER; i++) {
+        const int r = row_in + i * ROW_STEP;
+        if (RT % ROW_STEP && r >= RT) break;
+#pragma unroll
+        for (int which = 0; which < PLANES; which++)
+          piece<io_t, 1>(&stage.a[which][r][own]).of[0] = waiting[SINGLE ? which : 0][i];
+      }
+    }
+    some_wait = upcoming < stages.count;
+    if (some_wait) {
       Stage& stage = ring[fetched % STAGES];
 #pragma unroll
       for (int i = 0; i < PER; i++) {
@@ -301,15 +335,10 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
         if (RT % ROW_STEP && row_in + r >= RT) break;
         const bool inside = row + r < last;
         float* to = &stage.a[0][row_in + r][own];
-        copy<VEC>(to, (row + r < initial ? h0 : operand) + at + r * N, inside);
-        if (plain.value) continue;
-        if (RECURRENT && DIAG && sums)
-          copy<VEC>(to + STATE * RT * US, (row + r < B ? h0 : before) + at + r * N, inside);
-        if (gating) copy<VEC>(to + GATE * RT * US, reset + at + r * N, inside);
-        if (MASKS && entering) {
-          const int sequence = (MASKS == 2 ? g * B : 0) + (unsigned)(row + r) % B;
-          copy<VEC>(to + MASK * RT * US, masks + (long long)sequence * N + unit, inside);
-        }
+        planes(r, plain, [&](int which, const io_t* from) {
+          if constexpr (SINGLE) waiting[which][i] = inside ? *from : io_t{};
+          else copy<VEC>(to + which * RT * US, from, inside);
+        });
       }
 #pragma unroll
       for (int i = 0; i < KPER; i++) {
