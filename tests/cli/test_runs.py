@@ -14,7 +14,8 @@ import torch
 from rich.console import Console
 
 from passnet.bench.cases import GPU_CASES
-from passnet.bench.measure import Row, _calls
+from passnet.bench.contenders import Contender
+from passnet.bench.measure import Row, _calls, _in_one_thread, _of
 from passnet.bench.record import growth
 from passnet.cli import main
 from passnet.cli.live import live
@@ -255,6 +256,17 @@ def test_bench_needs_the_gpu_it_was_told(capsys, monkeypatch):
     assert main(["bench", "--device", "cuda"]) == 2
     said = capsys.readouterr().err
     assert said == "passnet: device 'cuda' was asked for, but PyTorch sees no GPU: use 'cpu'\n"
+
+
+def test_ways_of_running_a_contender_are_its_own():
+    found = {"passnet": Contender("passnet", None)}
+    for name in ("passnet", "passnet graph", "passnet one thread"):
+        assert _of(found, name) is found["passnet"]
+
+
+def test_one_thread_is_one_only_while_it_is_timed():
+    threads = torch._C._is_multithreading_enabled
+    assert _in_one_thread(threads)() is False and threads()
 
 
 def test_how_many_calls_are_timed_together():

@@ -91,7 +91,7 @@ def _step(
     halves: Halves,
 ) -> float:
     """Microseconds a step should take: packets through L2, waits for them, and tensor cores."""
-    exchanged = 4 * SEQUENCES // tile * blocks * tile * numbers / L2_BYTES
+    exchanged = 4 * SEQUENCES * blocks * numbers / L2_BYTES  # of all groups
     warps, each = THREADS // 32, tile // 8 * (3 if halves.second else 1)
     deep = sum(ceil(many * ceil(rows / 16) / warps) * depth // 16 for many, rows, depth in products)
     multiplied = warps // 4 * deep * each * PRODUCT_CYCLES / CYCLES

@@ -7,7 +7,7 @@
 // where dy is the gradient of a gate's product and x what entered its matrix.
 // Input matrices: dW[g] = sum grad_g v^T and the bias' sum, v being features or (SYMBOLS) one-hot.
 //
-// Rows pass through a ring of stages in shared memory. Copies into it wait in no register, so those of
+// Rows pass through a ring of stages in shared memory. Copies into it (but SINGLE) wait in no register, so those of
 // STAGES - 1 stages are always under way: as much as device memory needs to be busy.
 //
 // Compile-time constants beside those of the scans: NT threads, STAGES of RT rows, PLANES of what may
