@@ -17,6 +17,8 @@ _CAP_NOTE = (
 _LSTM_NOTES = (
     "Windows of a stream have equal lengths, so the paper's average is the micro one here.",
     "How parameters were selected is not stated: the best validation perplexity is used.",
+    "The author has a second script, for the text with <unk> spelled out. On that text "
+    "(task.unk=spelled task.vocabulary=51) the dense LSTM of 1000 units reaches 2.911 here.",
 )
 
 
