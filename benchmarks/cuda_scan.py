@@ -176,7 +176,9 @@ def precompile(cases: list[Case]) -> None:
             if layout is not None:
                 jobs.add((room.source(backward=backward), layout.options()))
         if call.rank is not None:
-            jobs.add((weights.source(), weights.recurrent_options(call, weights.tiles_of(call))))
+            jobs.add(
+                (weights.source("weight"), weights.recurrent_options(call, weights.tiles_of(call)))
+            )
 
     def one(job):
         compile.cubin(job[0], arch=arch, options=job[1])

@@ -78,14 +78,13 @@ def test_sources_of_the_weight_gradients_compile(compiler, arch):
         Call("lstm", 1740, 300, torch.float32),
     ):
         options = weights.recurrent_options(call, weights.tiles_of(call))
-        assert compiler.compile(weights.source(), arch=arch, options=options)
+        assert compiler.compile(weights.source("weight"), arch=arch, options=options)
     for symbols, flag in itertools.product((False, True), (False, True)):
         for units, width in ((50, 9), (700, 50)):
             cut = inputs.gradient_tiles(units, width, symbols=symbols)
-            options = inputs.gradient_options(
-                cut, 3, units, torch.float32, symbols=symbols, bias=flag
-            )
-            assert compiler.compile(weights.source(), arch=arch, options=options)
+            options = inputs.gradient_options(cut, 3, units, torch.float32, bias=flag, rests=flag)
+            text = weights.source("symbol" if symbols else "weight")
+            assert compiler.compile(text, arch=arch, options=options)
         options = inputs.drive_options(
             50, 9, torch.float32, symbols=symbols, scale=flag, bias=not flag
         )

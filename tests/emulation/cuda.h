@@ -95,6 +95,7 @@ inline double tf32(unsigned bits) { return __uint_as_float(bits & 0xffffe000u); 
 #define __any_sync(lanes, said) (emulation::ballot(lanes, said, __LINE__) != 0)
 #define __ballot_sync(lanes, said) emulation::ballot(lanes, said, __LINE__)
 inline int __ffs(unsigned v) { return v ? __builtin_ctz(v) + 1 : 0; }
+inline int __popc(unsigned v) { return __builtin_popcount(v); }
 inline unsigned atomicMax(unsigned* p, unsigned v) {
   const unsigned before = *p;
   if (v > before) *p = v;

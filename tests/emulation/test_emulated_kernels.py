@@ -295,8 +295,13 @@ def test_inputs(emulator, shape, kind, bias):
 
 
 @pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16], ids=str)
-def test_inputs_in_sixteen_bits(emulator, dtype):
-    check_inputs((3, 5, 3, 40, 7), KINDS[0], True, dtype, emulator())
+@pytest.mark.parametrize("kind", [KINDS[0], KINDS[2]], ids=str)
+def test_inputs_in_sixteen_bits(emulator, dtype, kind):
+    check_inputs((3, 5, 3, 40, 7), kind, True, dtype, emulator())
+
+
+def test_symbols_of_many_rows_in_a_chunk(emulator):
+    check_inputs((3, 90, 4, 130, 11), KINDS[2], True, torch.float32, emulator(processors=1))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, BFLOAT16, FLOAT16], ids=str)
@@ -316,6 +321,8 @@ def test_a_symbol_that_does_not_exist_is_no_number(emulator, bias):
     unknown = inputs.form_drive(given, emulator()).isnan()
     expected = torch.tensor([[False, False], [True, True], [True, False]])
     assert torch.equal(unknown, expected[None, :, :, None].expand_as(unknown))
+    weight, _ = inputs.gradients(given, torch.ones(2, 3, 2, 33), emulator())
+    assert torch.equal(weight[0, 0], torch.tensor([1.0, 0.0, 0.0, 1.0, 0.0, 1.0]))
 
 
 def assert_right(case: Case, data: dict, got: dict, names, part=...) -> None:

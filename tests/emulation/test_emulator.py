@@ -296,8 +296,8 @@ def test_every_barrier_of_the_kernels_is_needed(emulator, monkeypatch, name, spa
         data = cast((data or make)(case, device="cpu"), case.dtype)
         return chip, lambda: kernel(case, data, **where(chip, room))
 
-    def drive(chip: Emulator):
-        exact, grad = made((4, 40, 4, 37, 10), "features", False, True, torch.float32, "cpu")
+    def drive(chip: Emulator, kind: str = "features"):
+        exact, grad = made((4, 80, 4, 37, 10), kind, False, True, torch.float32, "cpu")
 
         def results():
             triples = compared(exact, grad, torch.float32, chip)
@@ -317,6 +317,8 @@ def test_every_barrier_of_the_kernels_is_needed(emulator, monkeypatch, name, spa
 
     if name == "drive.cu":
         trials = [drive(chip(processors=1))]
+    elif name == "symbols.cu":
+        trials = [drive(chip(processors=1), "symbols")]
     elif name == "normalise.cu":
         trials = [norm(chip())]
     elif name.startswith("large"):

@@ -28,6 +28,8 @@ WIDEST = 64
 """Columns of an input matrix that the kernels hold on chip; beyond, ordinary products serve."""
 WIDE = 16
 """From here on, for many units, tensor cores form the gradient of features."""
+LIST = 2304
+"""Bytes of a list of rows beside the sums of symbols."""
 BLOCKS_EACH = 8
 """Blocks on a multiprocessor, all of which run at once: fewer where shared memory is short."""
 
@@ -94,9 +96,14 @@ def _drive_launch(sizes: tuple, rows: int, chip: Chip) -> tuple[Launches, tuple,
     return _drive_kernel(options, chip), (across, gates, ceil(rows / each)), each
 
 
+@cache
 def gradient_tiles(units: int, width: int, *, symbols: bool) -> Tiles:
-    """How the gradients of input matrices are cut."""
-    return tiles(units, width, wide=not symbols and width >= WIDE and units >= MANY_UNITS)
+    """How the gradients of input matrices are cut; symbols all have their sums in one tile."""
+    if not symbols:
+        return tiles(units, width, wide=width >= WIDE and units >= MANY_UNITS)
+    shared = 4 * width * (UNITS + 1)
+    resident = min(BLOCKS_EACH, SHARED_EACH // (shared + LIST + RESERVED))
+    return Tiles((("WIDTH", width),), UNITS, shared, ceil(units / UNITS), resident)
 
 
 @cache
@@ -106,13 +113,12 @@ def gradient_options(
     units: int,
     dtype: torch.dtype,
     *,
-    symbols: bool,
     bias: bool,
     rests: bool = False,
 ) -> tuple[str, ...]:
     """The macros for the gradients of input matrices; `rests`: of sequences that may rest."""
     constants = {"IO_TYPE": ELEMENTS[dtype], "CELL": {2: 3, 3: 0, 4: 2}[gates], "N": units}
-    constants |= {"SYMBOLS": int(symbols), "BIAS": int(bias), "D": 0, "DIAG": 0, "TIED": 0}
+    constants |= {"RECURRENT": 0, "BIAS": int(bias), "D": 0, "DIAG": 0, "TIED": 0}
     constants |= {"MASKS": 0, "HOLD": 0, "HOLD_CELL": 0, "INNER": 0, "RESTS": int(rests)}
     return (*cut.options(), *macros(constants))
 
@@ -132,23 +138,28 @@ def gradients(
         return inputs.gradients(grad_drive)
     gates, steps, batch, units = grad_drive.shape
     rows, width = steps * batch, inputs.weight.shape[-1]
-    x, scale = aligned(inputs.x), dense(inputs.scale)
-    symbols, bias = not x.is_floating_point(), inputs.bias is not None
+    symbols, bias = not inputs.x.is_floating_point(), inputs.bias is not None
     weight = grad_drive.new_empty(gates, units, width)
     sums = grad_drive.new_empty(gates, units) if bias else None
-    sources = [None, x, scale] if symbols else [x, None, None]
-    given = [aligned(grad_drive), *[None] * 4, *map(dense, holds), None, None, *sources]
-    sizes = (gates, units, width, grad_drive.dtype, symbols, bias, holds[0] is not None)
-    _gradient_sums(sizes, rows, chip).run(
-        given, rows, batch, [weight, None, None, sums], grad_drive.device
+    rested = [dense(hold) for hold in holds]
+    if symbols:
+        given = [grad_drive.contiguous(), *rested, inputs.x.contiguous(), dense(inputs.scale)]
+        sizes = [rows]
+    else:
+        given = [aligned(grad_drive), *[None] * 4, *rested, None, None, aligned(inputs.x)]
+        sizes = [rows, batch]
+    what = (gates, units, width, grad_drive.dtype, symbols, bias, holds[0] is not None)
+    _gradient_sums(what, rows, chip).run(
+        given, sizes, [weight, None, None, sums], grad_drive.device
     )
     return weight, sums
 
 
 @lru_cache(4096)
-def _gradient_sums(sizes: tuple, rows: int, chip: Chip) -> Sums:
-    gates, units, width, dtype, symbols, bias, rests = sizes
+def _gradient_sums(what: tuple, rows: int, chip: Chip) -> Sums:
+    gates, units, width, dtype, symbols, bias, rests = what
     cut = gradient_tiles(units, width, symbols=symbols)
-    options = gradient_options(cut, gates, units, dtype, symbols=symbols, bias=bias, rests=rests)
+    options = gradient_options(cut, gates, units, dtype, bias=bias, rests=rests)
     results = gates * units * (width + bias)
-    return sums_of(cut, options, chip, jobs=gates, rows=rows, in_chunk=results, in_all=results)
+    numbers = {"jobs": gates, "rows": rows, "in_chunk": results, "in_all": results}
+    return sums_of("symbol" if symbols else "weight", cut, options, chip, **numbers)

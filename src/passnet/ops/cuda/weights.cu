@@ -1,36 +1,30 @@
 // Gradients of the factors after a scan: sums over all rows (steps and sequences) of outer products
 // between a vector of N units and one of WIDTH numbers.
 //
-// Recurrent matrices (SYMBOLS < 0), from the summaries z = R x and dz = L^T dy that the scans hand on:
+// Recurrent matrices, from the summaries z = R x and dz = L^T dy that the scans hand on:
 //   job g < G:          dL[g] = sum dy_g z_g^T,  dD[g] = sum dy_g * x_g,  inner bias = sum dy_2
 //   job G + s:          dR[s] = sum dz_s x_s^T
 // where dy is the gradient of a gate's product and x what entered its matrix.
-// Input matrices: dW[g] = sum grad_g v^T and the bias' sum, v being features or (SYMBOLS) one-hot.
+// Input matrices (not RECURRENT): dW[g] = sum grad_g v^T and the bias' sum, v being features. Those of
+// symbols are in symbols.cu.
 //
 // Rows pass through a ring of stages in shared memory. Copies into it (but SINGLE) wait in no register, so those of
 // STAGES - 1 stages are always under way: as much as device memory needs to be busy.
 //
 // Compile-time constants beside those of the scans: NT threads, STAGES of RT rows, PLANES of what may
-// have to be combined, US and KS floats from row to row, KT columns of a tile, WIDTH columns in all,
-// SYMBOLS -1 recurrent, 0 features, 1 symbols, MMA whether tensor cores multiply; if not, UM x KM
-// results of a thread.
+// have to be combined, US and KS floats from row to row, KT columns of a tile, MMA whether tensor cores
+// multiply; if not, UM x KM results of a thread.
 
-constexpr int G = CELL == 3 ? 2 : CELL == 2 ? 4 : 3;  // 3: the two parts of complex inputs
-constexpr bool RECURRENT = SYMBOLS < 0;
 constexpr int U = 128;  // units of a tile
-constexpr bool MERGED = TIED && MASKS != 2;
-constexpr int SLOTS = MERGED ? (CELL == 1 ? 2 : 1) : G;
 constexpr int UNIT_TILES = (N + U - 1) / U;
 
-// What a column holds: a number of a summary, a feature, or the lower half of a symbol.
-#if SYMBOLS < 0
+// What a column holds: a number of a summary, or a feature.
+#if RECURRENT
 typedef float column_t;
-#elif SYMBOLS == 0
-typedef io_t column_t;
 #else
-typedef int column_t;
+typedef io_t column_t;
 #endif
-constexpr int COLUMN_STEP = RECURRENT ? SLOTS * WIDTH : SYMBOLS ? 2 : WIDTH;  // from row to row
+constexpr int COLUMN_STEP = RECURRENT ? SLOTS * WIDTH : WIDTH;  // from row to row
 
 // Elements that one copy takes, given how many a row in device memory and one of a tile have.
 template <class T>
@@ -40,7 +34,7 @@ __device__ constexpr int together(int row, int tile) {
   return many;
 }
 constexpr int VEC = together<io_t>(N, U);
-constexpr int KVEC = SYMBOLS == 1 ? 1 : together<column_t>(WIDTH, KT);
+constexpr int KVEC = together<column_t>(WIDTH, KT);
 constexpr int ROW_STEP = NT * VEC / U;  // a thread has the same units in every such row
 constexpr int PER = (RT + ROW_STEP - 1) / ROW_STEP;
 constexpr int OWNERS = ROW_STEP < RT ? ROW_STEP : RT;  // threads with the same units
@@ -81,16 +75,13 @@ __device__ __forceinline__ void copy(float* to, const T* from, bool inside) {
 constexpr bool SINGLE = sizeof(io_t) * VEC < 4;
 static_assert(!SINGLE || STAGES > 2, "a stage is complete when the next one is on its way");
 
-// RESTS: a row whose state is held whole has no gradient, and a stage of such rows adds nothing.
+// RESTS: a stage of rows that all rest adds nothing.
 struct Stages {
   const io_t *hold, *hold_cell;
   int first, last, count;  // the rows of a chunk, and in how many stages they come
   int base;                // where the 32 stages begin about which `bits` tells
   unsigned bits;
 
-  __device__ __forceinline__ bool moves(int row) const {
-    return to_float(hold[row]) != 1.0f || (CELL == 2 && to_float(hold_cell[row]) != 1.0f);
-  }
   // The first stage from this one on that adds something, or `count`. All threads ask together.
   __device__ __forceinline__ int next(int stage) {
     if (!RESTS) return stage;
@@ -100,7 +91,7 @@ struct Stages {
         const int row = first + (stage + threadIdx.x % 32) * RT;
         bool any = false;
 #pragma unroll
-        for (int r = 0; r < RT; r++) any = any || (row + r < last && moves(row + r));
+        for (int r = 0; r < RT; r++) any = any || (row + r < last && moves(hold, hold_cell, row + r));
         bits = __ballot_sync(0xffffffffu, any);
       }
       const unsigned rest = bits >> (stage - base);
@@ -111,20 +102,11 @@ struct Stages {
 };
 
 constexpr bool SHORT = sizeof(io_t) == 2;
-constexpr bool WIDENED = SYMBOLS == 1 || (SYMBOLS == 0 && SHORT);  // columns, once they are staged
 constexpr int NEVER = 1 << 30;  // a row beyond all ends
 template <bool VALUE>
 struct Is {
   static constexpr bool value = VALUE;
 };
-
-constexpr long long MATRIX = (long long)N * WIDTH;
-constexpr bool SUMS = RECURRENT ? (INNER != 0) : (BIAS != 0);
-// One chunk's results: left or input matrices, right matrices, diagonals, sums of the gradient.
-constexpr long long RIGHT = G * MATRIX;
-constexpr long long DIAGONAL = RIGHT + (RECURRENT ? SLOTS * MATRIX : 0);
-constexpr long long SUM = DIAGONAL + (RECURRENT && DIAG ? G * N : 0);
-constexpr long long TOTAL = SUM + (SUMS ? (RECURRENT ? N : G * N) : 0);
 
 __device__ __forceinline__ int slot_of(int g) {
   return MERGED ? (CELL == 1 && g == 2 ? 1 : 0) : g;
@@ -258,7 +240,6 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
              const io_t* __restrict__ masks, const io_t* __restrict__ hold,
              const io_t* __restrict__ hold_cell, const float* __restrict__ z,
              const float* __restrict__ dz, const io_t* __restrict__ inputs,
-             const long long* __restrict__ symbols, const io_t* __restrict__ scale,
              float* __restrict__ parts, int count, int B, int chunk) {
   extern __shared__ __align__(16) float smem[];
   Stage* const ring = reinterpret_cast<Stage*>(smem);
@@ -281,8 +262,11 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   const io_t* operand = left ? grads + (long long)g * count * N : before;
   const int initial = left ? 0 : B;  // rows of the operand that are in h0
   const float* summary = (left ? z : dz) + (left ? slot_of(g) : job - G) * WIDTH;
-  const column_t* columns = reinterpret_cast<const column_t*>(
-      RECURRENT ? (const void*)(summary + k) : SYMBOLS ? (const void*)symbols : inputs + k);
+#if RECURRENT
+  const column_t* columns = summary + k;
+#else
+  const column_t* columns = inputs + k;
+#endif
   float diagonal[VEC] = {}, sum[VEC] = {};
 
   Stages stages = {hold, hold_cell, first, last, (last - first + RT - 1) / RT, -32, 0};
@@ -292,10 +276,6 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   int krow = column < KT && k < WIDTH ? first + upcoming * RT + krow_in : NEVER;
   long long at = (long long)(first + upcoming * RT + row_in) * N + unit;
   columns += (long long)(first + upcoming * RT + krow_in) * COLUMN_STEP;
-
-  // The stages on their way, from the next to be multiplied on: where some are passed over, symbols have
-  // to be told from which rows they are.
-  int awaited[STAGES - 1] = {};
 
   io_t waiting[SINGLE ? PLANES : 1][PER] = {};
   bool some_wait = false;  // those of the stage fetched last
@@ -312,9 +292,6 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   };
   // Begins to copy a stage, in a group that is empty behind the last one. Rows beyond the end are zero.
   auto fetch = [&](auto plain) {
-#pragma unroll
-    for (int i = 0; i < STAGES - 2; i++) awaited[i] = awaited[i + 1];
-    awaited[STAGES - 2] = upcoming;
     if (SINGLE && some_wait) {
       Stage& stage = ring[(fetched - 1) % STAGES];
 #pragma unroll
@@ -354,13 +331,6 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
     end_group();
   };
 
-  // The number that a column stands for in a row.
-  auto number = [&](auto staged, int row) {
-    if constexpr (SYMBOLS == 1)
-      return staged != k || row >= last ? 0.0f : scale ? to_float(scale[row]) : 1.0f;
-    else if constexpr (SYMBOLS == 0) return to_float(staged);
-    else return staged;
-  };
   // Makes operands of what the thread itself has copied: nobody else needs to have come so far.
   auto finish = [&](int index, auto plain) {
     Stage& stage = ring[index % STAGES];
@@ -389,16 +359,18 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
       }
       piece<float, VEC>(&stage.a[0][r][own]) = result;
     }
+#if !RECURRENT
 #pragma unroll
     for (int i = 0; i < KPER; i++) {
       const int r = krow_in + i * KROW_STEP;
-      if (!WIDENED || (RT % KROW_STEP && r >= RT) || column >= KT) break;
+      if (!SHORT || (RT % KROW_STEP && r >= RT) || column >= KT) break;
       const Piece<column_t, KVEC> staged = piece<column_t, KVEC>(&stage.z[r][column]);
       Piece<float, KVEC> result;
 #pragma unroll
-      for (int e = 0; e < KVEC; e++) result.of[e] = number(staged.of[e], first + awaited[0] * RT + r);
+      for (int e = 0; e < KVEC; e++) result.of[e] = to_float(staged.of[e]);
       piece<float, KVEC>(&stage.z[r][column]) = result;
     }
+#endif
   };
 
   Results results;
@@ -449,27 +421,4 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
       if (SUMS && (!RECURRENT || g == 2)) out[SUM + (RECURRENT ? 0 : g * N) + mine] = other;
     }
   }
-}
-
-// Adds the chunks up, in their order.
-extern "C" __global__ void __launch_bounds__(256)
-weight_sums(const float* __restrict__ parts, io_t* __restrict__ left, io_t* __restrict__ right,
-            io_t* __restrict__ diagonal, io_t* __restrict__ sum, int chunks) {
-  constexpr bool JOINED = RECURRENT && TIED && SLOTS > 1;  // several summaries of one shared matrix
-  constexpr long long RIGHTS = RECURRENT ? (TIED ? 1 : G) * MATRIX : 0;
-  const long long at = blockIdx.x * 256ll + threadIdx.x;
-  if (at >= TOTAL - (DIAGONAL - RIGHT) + RIGHTS) return;
-  const long long source = at < RIGHT + RIGHTS ? at : at + (DIAGONAL - RIGHT) - RIGHTS;
-  float total = 0.0f;
-  const int slots = JOINED && at >= RIGHT && at < RIGHT + RIGHTS ? SLOTS : 1;
-  for (int slot = 0; slot < slots; slot++) {
-    const float* p = parts + source + slot * MATRIX;
-#pragma unroll 8
-    for (int c = 0; c < chunks; c++) total += p[c * TOTAL];
-  }
-  const io_t value = from_float(total);
-  if (at < RIGHT) left[at] = value;
-  else if (at < RIGHT + RIGHTS) right[at - RIGHT] = value;
-  else if (source < SUM) diagonal[source - DIAGONAL] = value;
-  else sum[source - SUM] = value;
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from math import ceil
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -71,15 +72,22 @@ def tiles(units: int, width: int, *, wide: bool, planes: int = 1) -> Tiles:
     return Tiles(tuple(constants.items()), threads, stages * stage, each, resident)
 
 
-def source() -> str:
-    """The text of both kernels."""
-    return read_source("ptx.cuh", "common.cuh", "weights.cu")
+Kind = Literal["weight", "symbol"]
+"""What a chunk of rows is multiplied with: numbers, or symbols."""
+
+
+def source(kind: Kind) -> str:
+    """The text of both kernels: `weight_parts` or `symbol_parts`, and `weight_sums`."""
+    return read_source("ptx.cuh", "common.cuh", "weight_sums.cuh", f"{kind}s.cu")
 
 
 @cache
-def kernels(options: tuple[str, ...], shared: int, chip: Chip) -> tuple[Launches, Launches]:
-    parts = chip.kernel(source(), "weight_parts", options=options, shared=shared)
-    return parts, chip.kernel(source(), "weight_sums", options=options, shared=0)
+def kernels(
+    kind: Kind, options: tuple[str, ...], shared: int, chip: Chip
+) -> tuple[Launches, Launches]:
+    text = source(kind)
+    parts = chip.kernel(text, f"{kind}_parts", options=options, shared=shared)
+    return parts, chip.kernel(text, "weight_sums", options=options, shared=0)
 
 
 def tiles_of(call: Call) -> Tiles:
@@ -93,7 +101,7 @@ def tiles_of(call: Call) -> Tiles:
 @cache
 def recurrent_options(call: Call, cut: Tiles) -> tuple[str, ...]:
     """The macros for the gradients of a scan's factors."""
-    return (*cut.options(), *macros({"SYMBOLS": -1, "BIAS": 0} | call.constants()))
+    return (*cut.options(), *macros({"RECURRENT": 1, "BIAS": 0} | call.constants()))
 
 
 def chunks_of(cut: Tiles, jobs: int, rows: int, chip: Chip) -> tuple[int, int]:
@@ -125,14 +133,15 @@ class Sums:
     totals: Launches
     blocks: int
 
-    def run(self, given: list, rows: int, batch: int, results: list, device: torch.device) -> None:
-        """Fill four `results` from what `weight_parts` is given before its own."""
+    def run(self, given: list, sizes: list[int], results: list, device: torch.device) -> None:
+        """Fill four `results` from what the first kernel is given before and after its own."""
         parts = torch.empty(self.floats, dtype=torch.float32, device=device)
-        self.parts.launch(self.grid, self.threads, [*given, parts, rows, batch, self.each])
+        self.parts.launch(self.grid, self.threads, [*given, parts, *sizes, self.each])
         self.totals.launch((self.blocks, 1, 1), 256, [parts, *results, self.grid[2]])
 
 
 def sums_of(
+    kind: Kind,
     cut: Tiles,
     options: tuple[str, ...],
     chip: Chip,
@@ -144,7 +153,7 @@ def sums_of(
 ) -> Sums:
     """How jobs with so many numbers in a chunk, and so many in the end, are summed up."""
     chunks, each = chunks_of(cut, jobs, rows, chip)
-    first, second = kernels(options, cut.shared, chip)
+    first, second = kernels(kind, options, cut.shared, chip)
     grid = (cut.each, jobs, chunks)
     return Sums(first, grid, cut.threads, each, chunks * in_chunk, second, ceil(in_all / 256))
 
@@ -157,7 +166,7 @@ def _recurrent_sums(found: Call, rows: int, chip: Chip) -> Sums:
     own = found.units * (found.diagonal * found.gates + found.inner_bias)
     options = recurrent_options(found, cut)
     numbers = {"in_chunk": jobs * matrix + own, "in_all": (found.gates + rights) * matrix + own}
-    return sums_of(cut, options, chip, jobs=jobs, rows=rows, **numbers)
+    return sums_of("weight", cut, options, chip, jobs=jobs, rows=rows, **numbers)
 
 
 def recurrent_gradients(
@@ -181,10 +190,10 @@ def recurrent_gradients(
         results.append(call.inner_bias.new_empty(units))
     masks = None if call.masks is None else aligned(call.masks)
     given = [grad_drive, states, aligned(call.initial), gates, masks, dense(call.hold),
-             dense(call.hold_cell), summaries, grad_summaries, None, None, None]  # fmt: skip
+             dense(call.hold_cell), summaries, grad_summaries, None]  # fmt: skip
     diagonal = results[2] if found.diagonal else None
     inner = results[-1] if found.inner_bias else None
     _recurrent_sums(found, rows, chip).run(
-        given, rows, batch, [*results[:2], diagonal, inner], states.device
+        given, [rows, batch], [*results[:2], diagonal, inner], states.device
     )
     return results
