@@ -21,6 +21,12 @@ LARGE = [
     ("gru_after", 1000, 64), ("gru_before", 1000, 64), ("gru_after", 3298, 128),
     ("gru_after", 5459, 64), ("gru_before", 5459, 64), ("gru_after", 6985, 64), ("lstm", 1740, 300),
 ]  # fmt: skip
+DENSE = [
+    ("gru_after", 1000, 32),
+    ("lstm", 1000, 20),
+    ("gru_after", 1300, 32),
+    ("gru_after", 1500, 32),
+]
 SMALL = [(128, 24, 784, 20), (128, 50, 520, 20), (256, 24, 784, 20), (512, 4, 784, 20)]
 
 
@@ -157,6 +163,15 @@ def time_large(cell: str, n: int, d: int, steps: int = 128, batch: int = 32) -> 
             mark = "*" if default == layout else ""
             parts.append(f"{ms:.3f} ms {ms / steps * 1000:.2f} us/step{mark}")
         print(f"large {cell} {n}/{d} tile {tile}: fwd {parts[0]}, bwd {parts[1]}")
+
+
+def time_dense(cell: str, n: int, batch: int, steps: int = 128) -> None:
+    """Dense matrices with a mask for each gate."""
+    case = Case(cell, n, None, steps, batch, masks=2)
+    data = cast(make(case), case.dtype)
+    runs = [scan_pass(case, data, backward, large) for backward in (False, True)]
+    pair = [timed(lambda run=run: run(None), 5) / steps * 1000 for run in runs]
+    print(f"dense {cell} {n} B{batch}: fwd {pair[0]:.2f}, bwd {pair[1]:.2f} us/step")
 
 
 def precompile(cases: list[Case]) -> None:
@@ -297,6 +312,8 @@ def main() -> None:
             print(f"small {label}: fwd {pair[0]:.3f} bwd {pair[1]:.3f} ms, {cycles} cycles a step")
         for cell, n, d in LARGE:
             time_large(cell, n, d)
+        for cell, n, batch in DENSE:
+            time_dense(cell, n, batch)
     if arguments.baseline:
         for cell, n, steps, batch in {("gru_after", n, t, b) for n, _, t, b in SMALL} | {
             (cell, n, 128, 32) for cell, n, _ in LARGE if cell != "gru_before"

@@ -17,7 +17,10 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
 ]
 
-SHAPES = [(3, 40, 3, 128, 1), (4, 7, 5, 37, 10), (3, 1, 1, 1, 1), (3, 33, 20, 700, 51)]
+SHAPES = [
+    (3, 40, 3, 128, 1), (4, 7, 5, 37, 10), (3, 1, 1, 1, 1), (3, 33, 20, 700, 51),
+    (3, 200, 40, 1000, 51),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
