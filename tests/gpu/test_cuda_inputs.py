@@ -40,3 +40,17 @@ def test_the_same_bits_every_run():
     first = on_gpu.gradients(inputs, grad, gpu(0))
     for _ in range(5):
         assert all(map(torch.equal, on_gpu.gradients(inputs, grad, gpu(0)), first))
+
+
+@pytest.mark.parametrize("gates", [3, 4])
+def test_rows_of_symbols_that_rest_are_passed_over(gates):
+    inputs, grad = made((gates, 100, 40, 300, 51), "symbols", True, True, torch.float32)
+    inputs, grad = cast(inputs, torch.float32), grad.float()
+    hold = torch.zeros(100, 40, 1, device="cuda")
+    hold[3:70], hold[75:, 1:] = 1.0, 1.0
+    expected = on_gpu.gradients(inputs, grad * (1 - hold), gpu(0))
+    holds = (hold, hold if gates == 4 else None)
+    grad = torch.where(hold == 1, float("nan"), grad)
+    weight, bias = on_gpu.gradients(inputs, grad, gpu(0), holds=holds)
+    assert torch.equal(weight, expected[0])
+    torch.testing.assert_close(bias, expected[1], rtol=1e-5, atol=1e-4)
