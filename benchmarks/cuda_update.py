@@ -12,7 +12,7 @@ import time
 import torch
 from torch.profiler import ProfilerActivity, profile
 
-from passnet.experiments import get
+from passnet.experiments import get, names
 from passnet.training.assembly import Options, assemble
 from passnet.training.distributed import World
 from passnet.training.graph import WARM_UP
@@ -59,11 +59,14 @@ def show(name: str, *, batches: int, rows: int, data_dir: str | None) -> None:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("presets", nargs="+", metavar="PRESET", help="as `passnet list` shows them")
+    shown = "as `passnet list` shows them"
+    parser.add_argument("presets", nargs="+", metavar="PRESET", choices=names(), help=shown)
     parser.add_argument("--batches", type=int, default=30, help="batches that are timed (30)")
     parser.add_argument("--rows", type=int, default=20, help="kernels that are listed (20)")
     parser.add_argument("--data-dir", help="look here for data files before anywhere else")
     arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("there is no CUDA device, and it is one whose time is told")
     for name in arguments.presets:
         show(name, batches=arguments.batches, rows=arguments.rows, data_dir=arguments.data_dir)
         torch.cuda.empty_cache()

@@ -315,7 +315,7 @@ def test_gradients_of_inputs_on_tensor_cores(emulator, monkeypatch, shape, bias,
 
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_symbol_that_does_not_exist_is_no_number(emulator, bias):
-    symbols = torch.tensor([[0, 5], [6, -1], [100, 3]])
+    symbols = torch.tensor([[0, 5], [6, -1], [2**32, 3]])
     offset = torch.zeros(2, 33) if bias else None
     given = Inputs(symbols, torch.randn(2, 33, 6), offset)
     unknown = inputs.form_drive(given, emulator()).isnan()

@@ -28,8 +28,8 @@ WIDEST = 64
 """Columns of an input matrix that the kernels hold on chip; beyond, ordinary products serve."""
 WIDE = 16
 """From here on, for many units, tensor cores form the gradient of features."""
-LIST = 2304
-"""Bytes of a list of rows beside the sums of symbols."""
+LIST = 16 * (UNITS + 1)
+"""Bytes of a list of rows, and of its counts, beside the sums of symbols."""
 BLOCKS_EACH = 8
 """Blocks on a multiprocessor, all of which run at once: fewer where shared memory is short."""
 

@@ -73,7 +73,7 @@ def tiles(units: int, width: int, *, wide: bool, planes: int = 1) -> Tiles:
 
 
 Kind = Literal["weight", "symbol"]
-"""What a chunk of rows is multiplied with: numbers, or symbols."""
+"""What the columns of a result belong to: numbers of each row, or the symbol it shows."""
 
 
 def source(kind: Kind) -> str:
