@@ -13,7 +13,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "gpu"))
 from scan_cases import MANY, Case, cast, kernel, make, scan_of, worst, worst_of_many
 
-from passnet.ops.cuda import Call, compile, large, large_plan, passes, small, weights
+from passnet.ops.cuda import Call, compile, large, large_plan, passes, small, weights, whole
 from passnet.ops.cuda.chip import gpu
 from passnet.ops.cuda.small_plan import LANES, candidates, plan
 
@@ -60,8 +60,9 @@ def describe(case: Case) -> Call:
 def scan_pass(case: Case, data: dict, backward: bool, room=small):
     """A function of a layout that runs one pass of a scan."""
     found = describe(case)
-    engine, call = scan_of(case, data)
-    outputs, saved = call.outputs_like(), engine.saved_like(call)
+    _, call = scan_of(case, data)
+    outputs = call.outputs_like()
+    saved = passes.kept(found, steps=case.steps, like=call.initial)
 
     def forward(layout):
         passes.forward(
@@ -178,8 +179,9 @@ def precompile(cases: list[Case]) -> None:
     """Compiles both passes of every case at once, which NVRTC does in parallel."""
     processors, limit, arch = compile.device_limits(0)
     jobs = set()
-    for case in cases:
-        call = describe(case)
+    calls = {describe(case) for case in cases}
+    calls |= {whole.instead(call) for call in calls if whole.pays(call, shared_limit=limit)}
+    for call in calls:
         for backward in (False, True):
             layout = plan(call, backward=backward, shared_limit=limit)
             room = small
@@ -190,7 +192,7 @@ def precompile(cases: list[Case]) -> None:
                 room = large
             if layout is not None:
                 jobs.add((room.source(backward=backward), layout.options()))
-        if call.rank is not None:
+        if weights.sums_up(call):
             jobs.add(
                 (weights.source("weight"), weights.recurrent_options(call, weights.tiles_of(call)))
             )
@@ -299,7 +301,8 @@ def main() -> None:
         torch.cuda.synchronize()
     if arguments.time:
         chosen = [Case(cell, *shape) for cell in cells for shape in SMALL]
-        chosen += [Case("gru_after", 256, 24, 784, 128), Case("gru_before", 128, None, 784, 20)]
+        chosen += [Case("gru_after", 256, 24, 784, 128)]
+        chosen += [Case(cell, 128, None, 520, 20) for cell in cells]
         precompile(chosen + [Case(cell, n, d, 128, 32) for cell, n, d in LARGE])
         for case in chosen:
             data = cast(make(case), case.dtype)
@@ -320,7 +323,7 @@ def main() -> None:
         }:
             torch_layer(cell, n, steps, batch)
     if arguments.explore:
-        for shape in SMALL:
+        for shape in (*SMALL, (128, None, 520, 20)):
             for cell in ("gru_after", "gru_before"):
                 for backward in (False, True):
                     explore(Case(cell, *shape), backward)

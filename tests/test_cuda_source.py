@@ -42,6 +42,7 @@ def test_small_source_compiles(compiler, arch, cell):
         (False, Call(cell, 37, 5, torch.float32, diagonal=True, masks=2, hold=2, hold_cell=1)),
         (True, Call(cell, 40, 9, torch.bfloat16, tied=True, masks=1, hold=1, hold_cell=2)),
         (False, Call(cell, 33, None, torch.float16)),
+        (True, Call(cell, 128, None, torch.float32, masks=1)),
         (True, Call(cell, 20, 3, torch.float32, tied=True, masks=2)),
     ):
         layout = small_plan.plan(call, backward=backward, shared_limit=CHIPS[arch][1])
@@ -76,6 +77,9 @@ def test_sources_of_the_weight_gradients_compile(compiler, arch):
         Call("gru_after", 3298, 128, torch.float32, diagonal=True, inner_bias=True),
         Call("gru_before", 700, 130, torch.bfloat16, diagonal=True, masks=1),
         Call("lstm", 1740, 300, torch.float32),
+        Call("gru_after", 128, None, torch.float32, inner_bias=True),
+        Call("gru_before", 131, None, torch.bfloat16, masks=1),
+        Call("lstm", 1000, None, torch.float32, masks=2, hold=1, hold_cell=1),
     ):
         options = weights.recurrent_options(call, weights.tiles_of(call))
         assert compiler.compile(weights.source("weight"), arch=arch, options=options)

@@ -30,7 +30,7 @@ from gpu import scan_cases
 from gpu.input_cases import KINDS, compared, made
 from gpu.scan_cases import Case, cast, kernel, loop, make, rms, scan_of, strided
 
-from passnet.ops.cuda import Call, inputs, large, large_plan, small
+from passnet.ops.cuda import Call, engine, inputs, large, large_plan, small, whole
 from passnet.ops.cuda.call import describe
 from passnet.ops.cuda.small_plan import candidates
 from passnet.ops.inputs import Inputs
@@ -50,19 +50,38 @@ DENSE_VARIANTS = [{"masks": 1}, {"masks": 2, "hold": 1}, {"hold": 2}]
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_small_shapes(emulator, cell, shape):
-    check(Case(cell, *shape, inner=cell == "gru_after"), emulator())
+    check(Case(cell, *shape, inner=cell == "gru_after"), emulator(), small)
 
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
-def test_small_variants(emulator, cell, variant):
-    check(Case(cell, 37, 8, 4, 3, **variant), emulator())
+@pytest.mark.parametrize("room", [small, whole], ids=["factors", "whole"])
+def test_small_variants(emulator, cell, variant, room):
+    check(Case(cell, 37, 8, 4, 3, **variant), emulator(), room)
 
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("variant", DENSE_VARIANTS, ids=str)
 def test_dense_variants(emulator, cell, variant):
     check(Case(cell, 37, None, 4, 3, **variant), emulator())
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("shape", [(128, 50, 2, 1), (37, 30, 4, 2), (5, 5, 6, 3)], ids=str)
+def test_whole_matrices_of_a_high_rank(emulator, cell, shape):
+    check(Case(cell, *shape, inner=cell == "gru_after"), emulator(), whole)
+
+
+def test_whole_matrices_where_they_take_fewer_cycles(emulator):
+    def room(n, d, cell="gru_after", **others):
+        call = Call(cell, n, d, **{"dtype": torch.float32, "diagonal": True} | others)
+        return engine.fastest_room(call, emulator())
+
+    assert room(128, 50) is whole and room(128, 50, masks=2, tied=True) is whole
+    assert room(64, 60) is whole  # factors would not fit, or take twice the products
+    assert room(128, 24) is small and room(128, 24, "gru_before") is small
+    assert room(256, 24) is small and room(128, None) is small
+    assert room(128, 50, dtype=BFLOAT16) is small  # rounded, they would be other matrices
 
 
 @pytest.mark.parametrize(
@@ -168,7 +187,8 @@ def test_large_in_sixteen_bits(emulator, cell, dtype):
 @pytest.mark.parametrize("cell", CELLS)
 def test_weight_gradients_of_many_rows(emulator, cell):
     """Several chunks of rows, and more columns than a tile has."""
-    check(Case(cell, 37, 3, 33, 4, inner=cell == "gru_after"), emulator())
+    check(Case(cell, 37, 3, 33, 4, inner=cell == "gru_after"), emulator(), small)
+    check(Case(cell, 37, None, 33, 4, inner=cell == "gru_after"), emulator(), small)
     check(Case(cell, 20, 70, 2, 2, masks=1), emulator(processors=12), large)
 
 
@@ -187,6 +207,9 @@ def test_weight_gradients_of_many_rows(emulator, cell):
         ((37, 24, 4, 3), {"masks": 1, "hold": 2, "dtype": BFLOAT16}),
         ((37, 24, 4, 3), {"masks": 2, "tied": True, "dtype": FLOAT16}),
         ((37, 24, 4, 3), {"dtype": FLOAT16}),
+        ((140, None, 3, 3), {"masks": 2}),
+        ((37, None, 9, 3), {"hold": 1, "dtype": FLOAT16}),
+        ((20, None, 33, 4), {"masks": 1, "hold": 1}),
     ],
     ids=str,
 )

@@ -10,6 +10,7 @@ import passnet
 from passnet.config.matrix import BlockDiagonal
 from passnet.layers import streaming
 from passnet.ops.cuda import large, small, stream
+from passnet.ops.cuda.engine import room_of
 from passnet.ops.cuda.gru import CudaGru
 from passnet.ops.cuda.lstm import CudaLstm
 
@@ -41,8 +42,9 @@ class Streaming:
         return step
 
     def scan(self, layer, x, state) -> list[torch.Tensor]:
-        """The sequence of one step, layer by layer, as the engine of a GPU runs it."""
-        engine = (CudaLstm if isinstance(layer, passnet.LSTM) else CudaGru)(lambda _: self.chip)
+        """The sequence of one step, layer by layer, as a GPU's engine runs it with factors."""
+        kind = CudaLstm if isinstance(layer, passnet.LSTM) else CudaGru
+        engine = kind(lambda _: self.chip, room_of)
         following = []
         for index, cell in enumerate(layer.cells):
             start = tuple(part[index] for part in layer._split(state))

@@ -282,7 +282,7 @@ def _largest(found: dict[str, float]) -> tuple[float, str]:
     return found[name], name
 
 
-def fair(case: Case, seed: int = 0) -> tuple[float, str]:
+def fair(case: Case, seed: int = 0, **where) -> tuple[float, str]:
     """`worst` of one draw, or of many where that one is over the rule."""
-    ratio, name = worst(case, seed)
-    return (ratio, name) if ratio <= 1 else worst_of_many(case, seed + 1)
+    ratio, name = worst(case, seed, **where)
+    return (ratio, name) if ratio <= 1 else worst_of_many(case, seed + 1, **where)

@@ -6,6 +6,8 @@ import pytest
 import torch
 from scan_cases import Case, cast, fair, kernel, make, strided
 
+from passnet.ops.cuda.engine import room_of
+
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA device"),
@@ -56,6 +58,15 @@ def test_variants(cell, variant, shape):
 
 
 @pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("variant", [{}, {"tied": True, "masks": 1}, {"masks": 2, "hold": 2}])
+@pytest.mark.parametrize("shape", [(128, 50, 20, 2), (37, 5, 12, 3), (64, 30, 9, 2)], ids=str)
+def test_factors_where_whole_matrices_are_faster(cell, variant, shape):
+    """The kernels of low ranks, which such scans would not take by themselves."""
+    ratio, name = fair(Case(cell, *shape, **variant), rooms=room_of)
+    assert ratio <= 1, (ratio, name)
+
+
+@pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
 @pytest.mark.parametrize("n, d", [(96, 12), (800, 40), (801, 40), (600, None)])
 def test_sixteen_bits(cell, dtype, n, d):
@@ -81,7 +92,7 @@ def test_long_sequences_do_not_drift(cell):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("n, d", [(96, 20), (900, 20), (900, None)])
+@pytest.mark.parametrize("n, d", [(96, 20), (200, 20), (900, 20), (900, None)])
 def test_same_bits_every_run(cell, n, d):
     case = Case(cell, n, d, 30, 6, masks=2, hold=1)
     data = cast(make(case, 4), torch.float32)
@@ -92,7 +103,7 @@ def test_same_bits_every_run(cell, n, d):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("n", [70, 900])
+@pytest.mark.parametrize("n", [70, 200, 900])
 def test_strided_inputs(cell, n):
     case = Case(cell, n, 9, 7, 3, masks=2, hold=2)
     data = cast(make(case, 5), torch.float32)

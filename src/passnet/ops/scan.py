@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import ClassVar, Generic, Self, TypeVar
+from dataclasses import Field, replace
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
 from torch import Tensor
@@ -34,6 +35,7 @@ class ScanCall(ABC):
     """
 
     output_count: ClassVar[int]
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     source: Source
     initial: Tensor
     initial_cell: Tensor | None
@@ -59,6 +61,10 @@ class ScanCall(ABC):
     @property
     def drive(self) -> Tensor:
         return self.source.drive() if isinstance(self.source, Inputs) else self.source
+
+    def with_matrices(self, matrices: Tensor) -> Self:
+        """The same scan with these dense matrices."""
+        return replace(self, factors=(matrices,), structure="dense")
 
     @abstractmethod
     def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:

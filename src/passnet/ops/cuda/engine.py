@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from passnet.ops.cuda import inputs as inputs_on_gpu
-from passnet.ops.cuda import large, passes, small
+from passnet.ops.cuda import large, passes, small, whole
 from passnet.ops.cuda.call import (
     Call,
     Cell,
@@ -23,7 +23,7 @@ from passnet.ops.cuda.call import (
     refuses_device,
 )
 from passnet.ops.cuda.chip import Chip, chip_of
-from passnet.ops.cuda.weights import recurrent_gradients
+from passnet.ops.cuda.weights import recurrent_gradients, sums_up
 from passnet.ops.inputs import Inputs
 from passnet.ops.scan import Engine, ScanCall
 
@@ -42,6 +42,12 @@ def room_of(call: Call, chip: Chip) -> ModuleType | str:
     return large.refuses(call, processors=chip.processors, shared_limit=shared) or large
 
 
+@cache
+def fastest_room(call: Call, chip: Chip) -> ModuleType | str:
+    """`room_of`, or `whole` where the scan is to run with whole matrices instead of factors."""
+    return whole if whole.pays(call, shared_limit=chip.shared_limit) else room_of(call, chip)
+
+
 class CudaEngine(Engine[Scan]):
     """Persistent kernels that keep state and factors on chip for a whole sequence.
 
@@ -56,7 +62,7 @@ class CudaEngine(Engine[Scan]):
     def __init__(
         self,
         chips: Callable[[torch.device], Chip] = chip_of,
-        rooms: Callable[[Call, Chip], ModuleType | str] = room_of,
+        rooms: Callable[[Call, Chip], ModuleType | str] = fastest_room,
     ) -> None:
         """`chips` says what tensors are on, `rooms` whose kernels serve a call there."""
         self._chip_of, self._room_of = chips, rooms
@@ -87,13 +93,20 @@ class CudaEngine(Engine[Scan]):
         return room if isinstance(room, str) else None
 
     def saved_like(self, call: Scan) -> list[Tensor]:
-        return _kept(describe(call, self.cell(call)), call)
+        found, _, room = self._served(call)
+        if room is not whole:
+            return _kept(found, call)
+        gates, units, _ = call.factors[0].shape
+        instead = call.with_matrices(call.initial.new_empty(gates, units, units))
+        return [*self.saved_like(instead), *instead.factors]
 
     def forward(self, call: Scan) -> list[Tensor]:
-        found = describe(call, self.cell(call))
+        found, chip, room = self._served(call)
+        if room is whole:
+            instead = call.with_matrices(whole.matrices(call.factors))
+            return [*self.forward(instead), *instead.factors]
         outputs, saved = call.outputs_like(), _kept(found, call)
         if outputs[0].numel():
-            chip, room = self._serve(found, call)
             drive = inputs_on_gpu.drive_of(call.source, chip, room=passes.drive_room(found, saved))
             passes.forward(chip, room, found, call, drive, outputs=outputs, saved=saved)
         return [*outputs, *saved]
@@ -126,19 +139,25 @@ class CudaEngine(Engine[Scan]):
         grad_drive: Tensor | None = None,
     ) -> list[Tensor]:
         """Gradients from those of the outputs, the drive's in place of the gates if not given."""
-        found = describe(call, self.cell(call))
+        found, chip, room = self._served(call)
+        if room is whole:
+            *saved, matrices = saved
+            instead = call.with_matrices(matrices)
+            first, *rest = self._backward(instead, grads, outputs, saved, grad_drive)
+            states = call.output_count
+            factors = whole.factor_gradients(call.factors, rest[states])
+            return [first, *rest[:states], *factors, *rest[states + 1 :]]
         if grad_drive is None:
             grad_drive = passes.drive_room(found, saved)
         if outputs[0].numel() == 0:
             live = (call.initial, call.initial_cell, *call.factors, call.inner_bias)
             rest = [torch.zeros_like(tensor) for tensor in live if tensor is not None]
             return [call.initial.new_zeros(call.shape), *rest]
-        chip, room = self._serve(found, call)
         starts, summaries = passes.backward(
             chip, room, found, call, grads=grads, outputs=outputs, saved=saved,
             grad_drive=grad_drive,
         )  # fmt: skip
-        if summaries is None:
+        if not sums_up(found):
             rest = self.plain_weight_gradients(call, grad_drive, outputs, saved)
         else:
             rest = recurrent_gradients(
@@ -159,12 +178,13 @@ class CudaEngine(Engine[Scan]):
         holds = (call.hold, call.hold_cell) if rests else (None, None)
         return inputs_on_gpu.gradients(inputs, grad_drive, self._chip_of(call.device), holds=holds)
 
-    def _serve(self, found: Call, call: Scan) -> tuple[Chip, ModuleType]:
-        chip = self._chip_of(call.device)
+    def _served(self, call: Scan) -> tuple[Call, Chip, ModuleType]:
+        """What a call asks of a kernel, on which chip, and who serves it there."""
+        found, chip = describe(call, self.cell(call)), self._chip_of(call.device)
         room = self._room_of(found, chip)
         if isinstance(room, str):
             raise ValueError(room)
-        return chip, room
+        return found, chip, room
 
 
 def _kept(found: Call, call: ScanCall) -> list[Tensor]:

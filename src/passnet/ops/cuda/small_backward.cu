@@ -12,34 +12,35 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
               io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0,
               float* __restrict__ summaries, int T, int B) {
   extern __shared__ __align__(16) float smem[];
-  float* xs = smem;  // one vector of pre-activation gradients for each gate
-  float* z1 = xs + G * XP;
+  // One vector of pre-activation gradients for each gate; dense, every other step has its own.
+  float* const places[2] = {smem, smem + (DENSE ? G * XP : 0)};
+  float* z1 = places[1] + G * XP;
   float* z2 = z1 + round_up(Z1, 4);
-  float* extra = z2 + round_up(DENSE ? N : DP, 4);
+  float* extra = z2 + round_up(Z2, 4);
   const int b = blockIdx.x;
   const Factors f = {left, right, diagonal, masks, B, b};
   for (int i = threadIdx.x; i < extra - smem; i += NT) smem[i] = 0.0f;
 
   BProject1 project1;
   BExpand1 expand1;
-  constexpr int DD = D ? D : 1;
   project1.load(extra,
       [&](int gate, int row, int col) {
-        const int g = JOIN ? col / XP : gate, i = JOIN ? col % XP : col;
-        if (i >= N) return 0.0f;
-        return DENSE ? f.dense(g, i, row) : f.expand(g, i, row);
+        const int g = MERGED ? col / XP : gate, i = MERGED ? col % XP : col;
+        return i < N ? f.expand(g, i, row) : 0.0f;
       },
       [&](int gate, int row) { return gate * D + row; });
-  expand1.load(extra + BProject1::SHARED,
-               [&](int i, int, int k) { return f.project(k / DD, k % DD, i); });
+  expand1.load(extra + BProject1::SHARED, [&](int i, int, int k) {
+    if (!DENSE) return f.project(k / DD, k % DD, i);
+    return k % XP < N ? f.expand(k / XP, k % XP, i) : 0.0f;
+  });
 #if CELL == 1
   BProject2 project2;
   BExpand2 expand2;
   float* extra2 = extra + BProject1::SHARED + BExpand1::SHARED;
-  project2.load(extra2,
-      [&](int, int row, int col) { return DENSE ? f.dense(2, col, row) : f.expand(2, col, row); },
-      [&](int, int row) { return row; });
-  expand2.load(extra2 + BProject2::SHARED, [&](int i, int, int k) { return f.project(2, k, i); });
+  project2.load(extra2, [&](int, int row, int col) { return f.expand(2, col, row); },
+                [&](int, int row) { return row; });
+  expand2.load(extra2 + BProject2::SHARED,
+               [&](int i, int, int k) { return DENSE ? f.expand(2, k, i) : f.project(2, k, i); });
 #endif
 
   const int unit0 = (threadIdx.x / S) * UPT + ((threadIdx.x % S) / DUP) * E;
@@ -84,7 +85,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   fetch(even, T - 1, here);
   __syncthreads();
 
-  auto retreat = [&](int t, float (&in)[LOADS][E], float (&other)[LOADS][E]) {
+  auto retreat = [&](int t, float (&in)[LOADS][E], float (&other)[LOADS][E], float* xs) {
     float direct[E], keep[E], y[E][1], grad[G][E];
 #pragma unroll
     for (int e = 0; e < E; e++) {
@@ -172,10 +173,12 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
 #if CELL == 1
     __syncthreads();
     Summary<FZ1, 1, D> second;
-    project2.run(xs + 2 * XP, z2);
-    __syncthreads();
-    second.take(z2);
-    expand2.run(z2, y);
+    if (!DENSE) {
+      project2.run(xs + 2 * XP, z2);
+      __syncthreads();
+      second.take(z2);
+    }
+    expand2.run(DENSE ? xs + 2 * XP : z2, y);
 #pragma unroll
     for (int e = 0; e < E; e++) {
       const float r = in[2][e];
@@ -207,10 +210,12 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
 #endif
     }
     Summary<0, FZ1, D> first;
-    project1.run(xs, z1);
-    __syncthreads();
-    first.take(z1);
-    expand1.run(z1, y);
+    if (!DENSE) {
+      project1.run(xs, z1);
+      __syncthreads();
+      first.take(z1);
+    }
+    expand1.run(DENSE ? xs : z1, y);
 #pragma unroll
     for (int e = 0; e < E; e++) dh[e] = direct[e] + y[e][0];
     first.put(summary);
@@ -222,10 +227,10 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   };
   int t = T - 1;
   for (; t > 0; t -= 2) {
-    retreat(t, even, odd);
-    retreat(t - 1, odd, even);
+    retreat(t, even, odd, places[0]);
+    retreat(t - 1, odd, even, places[1]);
   }
-  if (t == 0) retreat(t, even, odd);
+  if (t == 0) retreat(t, even, odd, places[0]);
 #pragma unroll
   for (int e = 0; e < E; e++)
     if (valid[e]) {

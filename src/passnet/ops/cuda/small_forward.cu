@@ -11,30 +11,25 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
              float* __restrict__ summaries, int T, int B) {
   extern __shared__ __align__(16) float smem[];
   float* xs = smem;                 // state entering the matrices
-  float* xr = xs + XP;              // reset state (reset before)
+  float* xr = xs + XP;              // reset state (reset before), every other state (dense)
   float* z1 = xr + XP;
   float* z2 = z1 + round_up(Z1, 4);
-  float* extra = z2 + round_up(DENSE ? N : DP, 4);
+  float* extra = z2 + round_up(Z2, 4);
   const int b = blockIdx.x;
   const Factors f = {left, right, diagonal, masks, B, b};
   for (int i = threadIdx.x; i < extra - smem; i += NT) smem[i] = 0.0f;
 
   FProject1 project1;
   FExpand1 expand1;
-  project1.load(extra,
-      [&](int, int row, int col) {
-        return DENSE ? f.dense(row / N, row % N, col)
-                     : f.project(row / (D ? D : 1), row % (D ? D : 1), col);
-      },
-      [&](int, int row) { return DENSE ? row : row / (D ? D : 1) * DP + row % (D ? D : 1); });
+  project1.load(extra, [&](int, int row, int col) { return f.project(row / DD, row % DD, col); },
+                [&](int, int row) { return row / DD * DP + row % DD; });
   expand1.load(extra + FProject1::SHARED, [&](int i, int o, int k) { return f.expand(o, i, k); });
 #if CELL == 1
   FProject2 project2;
   FExpand2 expand2;
   float* extra2 = extra + FProject1::SHARED + FExpand1::SHARED;
-  project2.load(extra2,
-      [&](int, int row, int col) { return DENSE ? f.dense(2, row, col) : f.project(2, row, col); },
-      [&](int, int row) { return row; });
+  project2.load(extra2, [&](int, int row, int col) { return f.project(2, row, col); },
+                [&](int, int row) { return row; });
   expand2.load(extra2 + FProject2::SHARED, [&](int i, int, int k) { return f.expand(2, i, k); });
 #endif
 
@@ -79,7 +74,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   __syncthreads();
 
   // Each step fetches the drive of the next into registers and of a later one into L2.
-  auto advance = [&](int t, float (&in)[G][E], float (&other)[G][E]) {
+  auto advance = [&](int t, float (&in)[G][E], float (&other)[G][E], const float* from, float* to) {
     if (t + 1 < T) fetch(other, here + step);
     if (t + AHEAD < T && valid[0]) {
 #pragma unroll
@@ -108,11 +103,13 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
     }
 
     Summary<0, FZ1, DP> first;
-    project1.run(xs, z1);
-    __syncthreads();
-    first.take(z1);
+    if (!DENSE) {
+      project1.run(from, z1);
+      __syncthreads();
+      first.take(z1);
+    }
     float y[E][NP1];
-    expand1.run(z1, y);
+    expand1.run(DENSE ? from : z1, y);
     float kept[CELL == 1 ? 3 : 4][E];
 #if CELL == 0
 #pragma unroll
@@ -127,7 +124,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       float fresh = fmaf(u, h[e] - c, c);
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
       h[e] = fresh;
-      if (valid[e]) xs[unit0 + e] = fresh;
+      if (valid[e]) to[unit0 + e] = fresh;
       kept[0][e] = r;
       kept[1][e] = u;
       kept[2][e] = c;
@@ -148,18 +145,20 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
     for (int e = 0; e < E; e++)
       kept[1][e] = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], y[e][1]));
     Summary<FZ1, 1, DP> second;
-    project2.run(xr, z2);
-    __syncthreads();
-    second.take(z2);
+    if (!DENSE) {
+      project2.run(xr, z2);
+      __syncthreads();
+      second.take(z2);
+    }
     float v[E][1];
-    expand2.run(z2, v);
+    expand2.run(DENSE ? xr : z2, v);
 #pragma unroll
     for (int e = 0; e < E; e++) {
       const float c = tanh_exact(from_diag[e] + v[e][0]);
       float fresh = fmaf(kept[1][e], h[e] - c, c);
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
       h[e] = fresh;
-      if (valid[e]) xs[unit0 + e] = fresh;
+      if (valid[e]) to[unit0 + e] = fresh;
       kept[2][e] = c;
     }
 #else
@@ -174,7 +173,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       cell[e] = HOLD_CELL ? keep_cell[e] * cell[e] + (1.0f - keep_cell[e]) * c : c;
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
       h[e] = fresh;
-      if (valid[e]) xs[unit0 + e] = fresh;
+      if (valid[e]) to[unit0 + e] = fresh;
       kept[0][e] = i;
       kept[1][e] = k;
       kept[2][e] = g;
@@ -200,10 +199,12 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
     summary += (long long)B * SLOTS * D;
     here += step;
   };
+  // Where nothing but the state is shared, two places for it save the barrier before it is written.
+  float* const next = DENSE && CELL != 1 ? xr : xs;
   int t = 0;
   for (; t + 1 < T; t += 2) {
-    advance(t, even, odd);
-    advance(t + 1, odd, even);
+    advance(t, even, odd, xs, next);
+    advance(t + 1, odd, even, next, xs);
   }
-  if (t < T) advance(t, even, odd);
+  if (t < T) advance(t, even, odd, xs, next);
 }

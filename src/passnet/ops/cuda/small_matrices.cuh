@@ -7,6 +7,7 @@
 
 constexpr int G = CELL == 2 ? 4 : 3;
 constexpr bool DENSE = D == 0;
+constexpr int DD = DENSE ? 1 : D;  // to divide by
 constexpr int DUP = S > UPT ? S / UPT : 1;
 constexpr int E = UPT > S ? UPT / S : 1;
 constexpr bool MERGED = TIED && MASKS != 2;
@@ -135,7 +136,9 @@ struct Expand {
   }
   __device__ __forceinline__ void run(const float* z, float (&y)[E][NO]) const {
     const int s = threadIdx.x % S;
-    // Two partial sums for each output shorten the chain of dependent additions.
+    // Two partial sums for each output shorten the chain of dependent additions. Dense matrices have
+    // no register left for a second.
+    constexpr bool TWO = !DENSE && CJ > 1;
     float acc[UPT * NO], odd[UPT * NO];
 #pragma unroll
     for (int i = 0; i < UPT * NO; i++) acc[i] = odd[i] = 0.0f;
@@ -147,7 +150,7 @@ struct Expand {
         if (o == 0 || ZS > 0) v = load4(z + o * ZS + 4 * (s + S * j));
 #pragma unroll
         for (int u = 0; u < UPT; u++) {
-          float* a = j % 2 ? &odd[u * NO + o] : &acc[u * NO + o];
+          float* a = TWO && j % 2 ? &odd[u * NO + o] : &acc[u * NO + o];
           if (j < CR) {
             dot4(*a, &w[u][o][4 * j], v);
           } else {
@@ -158,7 +161,7 @@ struct Expand {
         }
       }
     }
-    if (CJ > 1) {
+    if (TWO) {
 #pragma unroll
       for (int i = 0; i < UPT * NO; i++) acc[i] += odd[i];
     }
@@ -170,44 +173,39 @@ struct Expand {
   }
 };
 
-// Dense matrices project straight to the units.
-template <int NO>
-struct Read {
+// Dense matrices expand the state itself.
+struct NoProject {
   static constexpr int SHARED = 0;
-  template <class W>
-  __device__ __forceinline__ void load(float*, W) {}
-  __device__ __forceinline__ void run(const float* z, float (&y)[E][NO]) const {
-    const int unit0 = (threadIdx.x / S) * UPT + ((threadIdx.x % S) / DUP) * E;
-#pragma unroll
-    for (int e = 0; e < E; e++)
-#pragma unroll
-      for (int o = 0; o < NO; o++) y[e][o] = unit0 + e < N ? z[o * N + unit0 + e] : 0.0f;
-  }
+  template <class W, class P>
+  __device__ __forceinline__ void load(float*, W, P) {}
+  __device__ __forceinline__ void run(const float*, float*) const {}
 };
 
 template <bool C, class A, class B> struct Pick { typedef A type; };
 template <class A, class B> struct Pick<false, A, B> { typedef B type; };
 
 __host__ __device__ constexpr int round_up(int a, int b) { return (a + b - 1) / b * b; }
-constexpr int XP = round_up(N, 128);
+constexpr int XP = round_up(N, DENSE ? 4 * S : 128);
 constexpr int DP = round_up(D > 0 ? D : 1, 4 * S);
 constexpr int NP1 = CELL == 1 ? 2 : G;  // gates projected together from the state itself
 
-// Forward: z = R x, then y = L z.
+// Forward: z = R x, then y = L z. Dense: y = W x.
 constexpr int FZ1 = MERGED ? 1 : NP1;
-typedef Project<1, DENSE ? NP1 * N : FZ1 * D, N, 0, Q1, RR1> FProject1;
-typedef Pick<DENSE, Read<NP1>, Expand<NP1, D, MERGED ? 0 : DP, KE1>>::type FExpand1;
-typedef Project<1, DENSE ? N : D, N, 0, Q2, RR2> FProject2;
-typedef Pick<DENSE, Read<1>, Expand<1, D, 0, KE2>>::type FExpand2;
+typedef Pick<DENSE, NoProject, Project<1, FZ1 * D, N, 0, Q1, RR1>>::type FProject1;
+typedef Expand<NP1, DENSE ? N : D, DENSE || MERGED ? 0 : DP, KE1> FExpand1;
+typedef Pick<DENSE, NoProject, Project<1, D, N, 0, Q2, RR2>>::type FProject2;
+typedef Expand<1, DENSE ? N : D, 0, KE2> FExpand2;
 
-// Backward: z = L^T dy, then dx = R^T z. A shared projection sums over the gates before R^T.
-constexpr bool JOIN = MERGED || DENSE;
-typedef Project<JOIN ? 1 : NP1, DENSE ? N : D, JOIN ? NP1 * XP : N, JOIN ? 0 : XP, Q1, RR1> BProject1;
-typedef Pick<DENSE, Read<1>, Expand<1, FZ1 * D, 0, KE1>>::type BExpand1;
-typedef Project<1, DENSE ? N : D, N, 0, Q2, RR2> BProject2;
-typedef Pick<DENSE, Read<1>, Expand<1, D, 0, KE2>>::type BExpand2;
+// Backward: z = L^T dy, then dx = R^T z. A shared projection sums over the gates before R^T. Dense:
+// dx = W^T dy, over all gates at once.
+typedef Pick<DENSE, NoProject,
+             Project<MERGED ? 1 : NP1, D, MERGED ? NP1 * XP : N, MERGED ? 0 : XP, Q1, RR1>>::type BProject1;
+typedef Expand<1, DENSE ? NP1 * XP : FZ1 * D, 0, KE1> BExpand1;
+typedef Pick<DENSE, NoProject, Project<1, D, N, 0, Q2, RR2>>::type BProject2;
+typedef Expand<1, DENSE ? N : D, 0, KE2> BExpand2;
 
-constexpr int Z1 = BACKWARD ? (DENSE ? N : round_up(G * D, 4 * S)) : (DENSE ? NP1 * N : G * DP);
+constexpr int Z1 = DENSE ? 0 : BACKWARD ? round_up(G * D, 4 * S) : G * DP;
+constexpr int Z2 = DENSE ? 0 : DP;
 
 // Hands d-wide summaries of a step on to the weight gradients, [rows, SLOTS, D]: taken from shared
 // memory as soon as they are there, stored when nothing waits for it.
@@ -244,12 +242,10 @@ struct Factors {
     const float v = to_float(right[((TIED ? 0 : g) * (long long)D + k) * N + i]);
     return MASKS ? v * mask(g, i) : v;
   }
+  // A dense matrix is read as the left factor, with the units themselves for its columns.
   __device__ __forceinline__ float expand(int g, int i, int k) const {
-    return to_float(left[((long long)g * N + i) * D + k]);
-  }
-  __device__ __forceinline__ float dense(int g, int i, int j) const {
-    const float v = to_float(left[((long long)g * N + i) * N + j]);
-    return MASKS ? v * mask(g, j) : v;
+    const float v = to_float(left[((long long)g * N + i) * (DENSE ? N : D) + k]);
+    return DENSE && MASKS ? v * mask(g, k) : v;
   }
   __device__ __forceinline__ float diag(int g, int i) const {
     return DIAG && i < N ? to_float(diagonal[g * N + i]) * mask(g, i) : 0.0f;

@@ -10,6 +10,7 @@ from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.compile import macros
 
 LANES = (4, 8, 16, 32)
+"""That may share a row of a projection."""
 REGISTER_FILE = 65536
 
 
@@ -84,32 +85,40 @@ def _stages(
     call: Call, backward: bool, threads: int, lanes: int, per: int, choices: tuple[int, ...]
 ):
     n, d = call.units, call.rank
-    gates = 2 if call.cell == "gru_before" else call.gates
-    padded = ceil(n / 128) * 128
-    groups = 1 if call.merged else gates
     two = call.cell == "gru_before"
-    join = call.merged or d is None
-    rank = d or 0
-    if backward:
-        first = (1, rank or n, gates * padded) if join else (gates, rank, n)
-        projects = [first] + ([(1, rank or n, n)] if two else [])
-        expands = [(1, groups * rank, True)] + ([(1, rank, True)] if two else [])
+    gates = 2 if two else call.gates
+    padded = _padded(call, lanes)
+    groups = 1 if call.merged else gates
+    if d is None:
+        projects = []
+        expands = [(1, gates * padded, True) if backward else (gates, n, True)]
+    elif backward:
+        projects = [(1, d, gates * padded) if call.merged else (gates, d, n)]
+        expands = [(1, groups * d, True)]
     else:
-        projects = [(1, groups * rank or gates * n, n)] + ([(1, rank or n, n)] if two else [])
-        expands = [(gates, rank, call.merged)] + ([(1, rank, True)] if two else [])
+        projects = [(1, groups * d, n)]
+        expands = [(gates, d, call.merged)]
+    if two:
+        projects += [] if d is None else [(1, d, n)]
+        expands += [(1, n if d is None else d, True)]
     made = [_project(*p, threads=threads, choices=choices) for p in projects]
     wide = [
-        _expand(o, k, shared_input=s, threads=threads, lanes=lanes, per=per)
-        for o, k, s in expands
-        if d is not None
+        _expand(o, k, shared_input=s, threads=threads, lanes=lanes, per=per) for o, k, s in expands
     ]
     return made, wide
+
+
+def _padded(call: Call, lanes: int) -> int:
+    """Units with room for whole pieces of a product."""
+    piece = 4 * lanes if call.rank is None else 128
+    return ceil(call.units / piece) * piece
 
 
 def _overhead(call: Call, backward: bool, elements: int) -> int:
     loads = {"gru_after": 6, "gru_before": 5, "lstm": 9}[call.cell]
     each = 2 * loads + call.gates + 4 if backward else 3 * call.gates + 6
-    return 50 + elements * each
+    # Without factors there is one product instead of two to keep the places of.
+    return (36 if call.rank is None else 50) + elements * each
 
 
 def _fit(
@@ -121,7 +130,7 @@ def _fit(
     limit = min(255, REGISTER_FILE // threads) // 8 * 8 - 1
     budget = limit - _overhead(call, backward, elements)
     constants = {"NT": threads, "S": lanes, "UPT": per, "BACKWARD": int(backward)}
-    constants |= {"WIDE": 0, "Q2": 8, "RR1": 0, "RR2": 0, "KE1": 0, "KE2": 0}
+    constants |= {"WIDE": 0, "Q1": 8, "Q2": 8, "RR1": 0, "RR2": 0, "KE1": 0, "KE2": 0}
     warps = threads / 32
     cycles = 0.0
     shared = 0
@@ -138,16 +147,13 @@ def _fit(
         else:
             constants[f"KE{which}"] = kept
     n, d, gates = call.units, call.rank, call.gates
-    padded = ceil(n / 128) * 128
-    first = 2 if call.cell == "gru_before" else gates
-    step = ceil((d or 1) / (4 * lanes)) * 4 * lanes
     vectors = gates if backward else 2
     if d is None:
-        z = n if backward else first * n
+        z = vectors * _padded(call, lanes) if backward else 0
     else:
-        z = ceil(gates * d / (4 * lanes)) * 4 * lanes if backward else gates * step
-    second = n if d is None else step
-    shared += 4 * (vectors * padded + ceil(z / 4) * 4 + ceil(second / 4) * 4)
+        step = ceil(d / (4 * lanes)) * 4 * lanes
+        z = step + (ceil(gates * d / (4 * lanes)) * 4 * lanes if backward else gates * step)
+    shared += 4 * (vectors * _padded(call, lanes) + z)
     # Special functions issue at 16 lanes a cycle over the whole multiprocessor.
     functions = {"gru_after": 6, "gru_before": 6, "lstm": 10}[call.cell]
     # A thread's second unit was measured to cost most of a first: the chain hides little.
@@ -163,7 +169,7 @@ def candidates(
     """Every layout that holds all factors on one multiprocessor, cheapest first."""
     found = []
     for threads in (128, 256, 512):
-        for lanes in (1, 2, 4, 8):
+        for lanes in (1, 2, 4, 8, *((16,) if call.rank is None else ())):
             if call.rank is not None and lanes > 1 and 4 * lanes > call.rank * 2:
                 continue
             per = 1

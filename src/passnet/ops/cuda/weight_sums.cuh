@@ -8,9 +8,10 @@ constexpr int G = CELL == 3 ? 2 : CELL == 2 ? 4 : 3;  // 3: the two parts of com
 constexpr bool MERGED = TIED && MASKS != 2;
 constexpr int SLOTS = MERGED ? (CELL == 1 ? 2 : 1) : G;
 constexpr long long MATRIX = (long long)N * WIDTH;
-constexpr bool SUMS = RECURRENT ? (INNER != 0) : (BIAS != 0);
-// Left or input matrices, right matrices, diagonals, sums of the gradient.
-constexpr long long RIGHT = G * MATRIX;
+constexpr bool DENSE = RECURRENT && D == 0;
+constexpr bool SUMS = RECURRENT ? !DENSE && INNER : BIAS != 0;
+// Left or input matrices, right or dense matrices, diagonals, sums of the gradient.
+constexpr long long RIGHT = DENSE ? 0 : G * MATRIX;
 constexpr long long DIAGONAL = RIGHT + (RECURRENT ? SLOTS * MATRIX : 0);
 constexpr long long SUM = DIAGONAL + (RECURRENT && DIAG ? G * N : 0);
 constexpr long long TOTAL = SUM + (SUMS ? (RECURRENT ? N : G * N) : 0);

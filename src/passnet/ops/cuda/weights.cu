@@ -4,7 +4,8 @@
 // Recurrent matrices, from the summaries z = R x and dz = L^T dy that the scans hand on:
 //   job g < G:          dL[g] = sum dy_g z_g^T,  dD[g] = sum dy_g * x_g,  inner bias = sum dy_2
 //   job G + s:          dR[s] = sum dz_s x_s^T
-// where dy is the gradient of a gate's product and x what entered its matrix.
+// where dy is the gradient of a gate's product and x what entered its matrix. Dense ones:
+//   job g:              dW[g] = sum dy_g x_g^T
 // Input matrices (not RECURRENT): dW[g] = sum grad_g v^T and the bias' sum, v being features. Those of
 // symbols are in symbols.cu.
 //
@@ -18,13 +19,13 @@
 constexpr int U = 128;  // units of a tile
 constexpr int UNIT_TILES = (N + U - 1) / U;
 
-// What a column holds: a number of a summary, or a feature.
-#if RECURRENT
+// What a column holds: a number of a summary, a gradient of a unit (dense), or a feature.
+#if RECURRENT && D
 typedef float column_t;
 #else
 typedef io_t column_t;
 #endif
-constexpr int COLUMN_STEP = RECURRENT ? SLOTS * WIDTH : WIDTH;  // from row to row
+constexpr int COLUMN_STEP = RECURRENT && !DENSE ? SLOTS * WIDTH : WIDTH;  // from row to row
 
 // Elements that one copy takes, given how many a row in device memory and one of a tile have.
 template <class T>
@@ -52,7 +53,7 @@ constexpr int KPER = (RT + KROW_STEP - 1) / KROW_STEP;
 struct Stage {
   float a[PLANES][RT][US], z[RT][KS];
 };
-constexpr int STATE = 1, GATE = STATE + (DIAG != 0), MASK = GATE + (CELL != 2);
+constexpr int STATE = 1, GATE = STATE + (DIAG != 0), MASK = GATE + (DENSE ? CELL == 1 : CELL != 2);
 static_assert(PLANES == (RECURRENT ? MASK + (MASKS != 0) : 1), "one plane for each operand");
 
 // Elements of one copy. They lie where their floats will, so that the thread which copied them can
@@ -246,8 +247,9 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   const int unit0 = blockIdx.x % UNIT_TILES * U, k0 = blockIdx.x / UNIT_TILES * KT;
   const int job = blockIdx.y, first = blockIdx.z * chunk;
   const int last = first + chunk < count ? first + chunk : count;
-  const bool left = job < G;
-  const int g = left ? job : (MERGED ? (job == G ? 0 : 2) : job - G);
+  const bool left = !DENSE && job < G;
+  const int slot = DENSE ? job : job - G;
+  const int g = left ? job : (MERGED ? (slot == 0 ? 0 : 2) : slot);
   // The candidate's reset gate scales the gradient (reset after) or the state (reset before).
   const bool gated = RECURRENT && CELL != 2 && g == 2;
   const bool sums = k0 == 0 && left && (RECURRENT ? DIAG || (SUMS && g == 2) : SUMS);
@@ -261,9 +263,11 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   const io_t* before = states - (long long)B * N;
   const io_t* operand = left ? grads + (long long)g * count * N : before;
   const int initial = left ? 0 : B;  // rows of the operand that are in h0
-  const float* summary = (left ? z : dz) + (left ? slot_of(g) : job - G) * WIDTH;
-#if RECURRENT
-  const column_t* columns = summary + k;
+#if RECURRENT && D
+  const column_t* columns = (left ? z : dz) + (left ? slot_of(g) : slot) * WIDTH + k;
+#elif RECURRENT
+  // Behind its reset gate (reset after) the candidate's gradient is another one.
+  const column_t* columns = (CELL == 0 && gated ? inputs : grads + (long long)g * count * N) + k;
 #else
   const column_t* columns = inputs + k;
 #endif
@@ -359,7 +363,7 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
       }
       piece<float, VEC>(&stage.a[0][r][own]) = result;
     }
-#if !RECURRENT
+#if !(RECURRENT && D)
 #pragma unroll
     for (int i = 0; i < KPER; i++) {
       const int r = krow_in + i * KROW_STEP;
@@ -395,7 +399,7 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
     u += unit0, k += k0;
     if (u < N && k < WIDTH)
       out[left ? g * MATRIX + (long long)u * WIDTH + k
-               : RIGHT + (job - G) * MATRIX + (long long)k * N + u] = value;
+               : RIGHT + slot * MATRIX + (long long)k * N + u] = value;
   });
   if (sums) {
     // Threads with the same units meet in shared memory, in stages that nobody reads any more.

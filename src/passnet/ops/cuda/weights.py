@@ -21,6 +21,8 @@ ROWS, SHORTEST_CHUNK = 8, 64
 """Rows of a stage, of which a chunk has a whole number, and the fewest rows of a chunk."""
 WIDE_RANK, MANY_UNITS = 16, 128
 """From here on tensor cores multiply; below, products are not what takes the time."""
+MANY_DENSE_UNITS = 512
+"""From here on ordinary products form gradients of dense matrices, unless rows may rest."""
 CHUNK_COST = 64
 """Writing the results of a tile and adding them up takes about as long as so many rows."""
 SHARED_EACH, RESERVED = 228 * 1024, 1024
@@ -90,17 +92,23 @@ def kernels(
     return parts, chip.kernel(text, "weight_sums", options=options, shared=0)
 
 
+def sums_up(call: Call) -> bool:
+    """Whether the kernels here form the gradients of a scan's matrices."""
+    return call.rank is not None or call.rests or call.units < MANY_DENSE_UNITS
+
+
 def tiles_of(call: Call) -> Tiles:
-    """How the gradients of a scan's factors are cut."""
-    assert call.rank is not None
-    wide = call.rank >= WIDE_RANK and call.units >= MANY_UNITS
-    planes = 1 + call.diagonal + (call.cell != "lstm") + (call.masks > 0)
-    return tiles(call.units, call.rank, wide=wide, planes=planes)
+    """How the gradients of a scan's matrices are cut; dense ones have all units for columns."""
+    width = call.rank or call.units
+    wide = width >= WIDE_RANK and call.units >= MANY_UNITS
+    gated = call.cell == "gru_before" or (call.cell == "gru_after" and call.rank is not None)
+    planes = 1 + call.diagonal + gated + (call.masks > 0)
+    return tiles(call.units, width, wide=wide, planes=planes)
 
 
 @cache
 def recurrent_options(call: Call, cut: Tiles) -> tuple[str, ...]:
-    """The macros for the gradients of a scan's factors."""
+    """The macros for the gradients of a scan's matrices."""
     return (*cut.options(), *macros({"RECURRENT": 1, "BIAS": 0} | call.constants()))
 
 
@@ -160,13 +168,16 @@ def sums_of(
 
 @lru_cache(4096)
 def _recurrent_sums(found: Call, rows: int, chip: Chip) -> Sums:
-    assert found.rank is not None
-    cut, jobs = tiles_of(found), found.gates + found.slots
-    matrix, rights = found.units * found.rank, 1 if found.tied else found.gates
-    own = found.units * (found.diagonal * found.gates + found.inner_bias)
-    options = recurrent_options(found, cut)
-    numbers = {"in_chunk": jobs * matrix + own, "in_all": (found.gates + rights) * matrix + own}
-    return sums_of("weight", cut, options, chip, jobs=jobs, rows=rows, **numbers)
+    cut, options = tiles_of(found), recurrent_options(found, tiles_of(found))
+    if found.rank is None:
+        jobs, numbers = found.gates, found.gates * found.units**2
+        sizes = {"in_chunk": numbers, "in_all": numbers}
+    else:
+        jobs, matrix = found.gates + found.slots, found.units * found.rank
+        rights = 1 if found.tied else found.gates
+        own = found.units * (found.diagonal * found.gates + found.inner_bias)
+        sizes = {"in_chunk": jobs * matrix + own, "in_all": (found.gates + rights) * matrix + own}
+    return sums_of("weight", cut, options, chip, jobs=jobs, rows=rows, **sizes)
 
 
 def recurrent_gradients(
@@ -177,23 +188,29 @@ def recurrent_gradients(
     *,
     states: Tensor,
     saved: list[Tensor],
-    grad_summaries: Tensor,
+    grad_summaries: Tensor | None,
 ) -> list[Tensor]:
-    """[dL, dR, dD where there is one, the inner bias' where there is one]."""
-    gates, summaries = saved
+    """[dL, dR and dD where there is one, or dW; the inner bias' where there is one]."""
+    gates, summaries = saved[0], saved[1] if len(saved) > 1 else None
     steps, batch, units = states.shape
     rows = steps * batch
     # Dense whatever the strides of the factors: the kernel writes one row after the other.
     layout = torch.contiguous_format
     results = [torch.empty_like(factor, memory_format=layout) for factor in call.factors]
-    if call.inner_bias is not None:
-        results.append(call.inner_bias.new_empty(units))
     masks = None if call.masks is None else aligned(call.masks)
     given = [grad_drive, states, aligned(call.initial), gates, masks, dense(call.hold),
-             dense(call.hold_cell), summaries, grad_summaries, None]  # fmt: skip
+             dense(call.hold_cell), summaries, grad_summaries]  # fmt: skip
+    sums, sizes = _recurrent_sums(found, rows, chip), [rows, batch]
+    if found.rank is None:
+        # Of the candidate's product, where its reset gate follows it.
+        behind = grad_drive[2] * gates[0] if found.cell == "gru_after" else None
+        sums.run([*given, behind], sizes, [None, *results, None, None], states.device)
+        if behind is not None and found.inner_bias:
+            results.append(behind.sum((0, 1)))
+        return results
+    if call.inner_bias is not None:
+        results.append(call.inner_bias.new_empty(units))
     diagonal = results[2] if found.diagonal else None
     inner = results[-1] if found.inner_bias else None
-    _recurrent_sums(found, rows, chip).run(
-        given, [rows, batch], [*results[:2], diagonal, inner], states.device
-    )
+    sums.run([*given, None], sizes, [*results[:2], diagonal, inner], states.device)
     return results
