@@ -57,16 +57,16 @@ def describe(case: Case) -> Call:
     )  # fmt: skip
 
 
-def scan_pass(case: Case, data: dict, backward: bool, room=small):
-    """A function of a layout that runs one pass of a scan."""
-    found = describe(case)
+def scan_pass(case: Case, data: dict, backward: bool, room=small, chip=None):
+    """A function of a layout that runs one pass of a scan; on a GPU's stand-in, if one is given."""
+    found, chip = describe(case), chip or gpu(0)
     _, call = scan_of(case, data)
     outputs = call.outputs_like()
     saved = passes.kept(found, steps=case.steps, like=call.initial)
 
     def forward(layout):
         passes.forward(
-            gpu(0), room, found, call, data["drive"], outputs=outputs, saved=saved, layout=layout
+            chip, room, found, call, data["drive"], outputs=outputs, saved=saved, layout=layout
         )
 
     if not backward:
@@ -75,7 +75,7 @@ def scan_pass(case: Case, data: dict, backward: bool, room=small):
     grads = [data["grad"], data["grad_cell"]][: len(outputs)]
     grad_drive = torch.empty_like(data["drive"])
     return lambda layout: passes.backward(
-        gpu(0), room, found, call, grads=grads, outputs=outputs, saved=saved,
+        chip, room, found, call, grads=grads, outputs=outputs, saved=saved,
         grad_drive=grad_drive, layout=layout,
     )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import re
 from pathlib import Path
@@ -66,6 +67,22 @@ def test_large_source_compiles(compiler, arch, cell):
         assert layout is not None
         source = large.source(backward=backward)
         assert compiler.compile(source, arch=arch, options=layout.options())
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("cell", CELLS)
+def test_marks_of_phases_find_their_places(compiler, monkeypatch, cell, backward):
+    """What `benchmarks/cuda_phases.py` puts into the text of a pass compiles with it."""
+    for folder in ("benchmarks", "tests/gpu"):
+        monkeypatch.syspath_prepend(str(Path(__file__).parent.parent / folder))
+    with_marks = importlib.import_module("cuda_phases").with_marks
+    call = Call(cell, 400, 9, torch.float32, diagonal=True)
+    layout = large_plan.plan(call, backward=backward, processors=132, shared_limit=200000)
+    assert layout is not None
+    source = with_marks(large.source(backward=backward))
+    assert compiler.compile(source, arch="sm_90", options=layout.options())
+    with pytest.raises(ValueError, match="not one place"):
+        with_marks(source.replace("SUMMARY(0)", ""))
 
 
 @pytest.mark.parametrize("arch", CHIPS)
