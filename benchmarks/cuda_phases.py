@@ -100,10 +100,8 @@ def show(case: Case, tile: int | None) -> None:
         if layout is None:
             print(f"{case} does not fit groups of {tile} sequences")
             return
-        plain, counted = (
-            timed(lambda run=scan_pass(case, data, backward, large, chip=on), p=layout: run(p))
-            for on in (gpu(0), chip)
-        )
+        runs = [scan_pass(case, data, backward, large, chip=on) for on in (gpu(0), chip)]
+        plain, counted = (timed(lambda run=run, p=layout: run(p)) for run in runs)
         columns.append([cycles / case.steps for cycles in chip.cycles.tolist()])
         which = "backward" if backward else "forward"
         print(
