@@ -30,7 +30,7 @@ from gpu import scan_cases
 from gpu.input_cases import KINDS, compared, made
 from gpu.scan_cases import Case, cast, kernel, loop, make, rms, scan_of, strided
 
-from passnet.ops.cuda import Call, engine, inputs, large, large_plan, small, whole
+from passnet.ops.cuda import Call, engine, inputs, large, large_plan, small, weights, whole
 from passnet.ops.cuda.call import describe
 from passnet.ops.cuda.small_plan import candidates
 from passnet.ops.inputs import Inputs
@@ -78,7 +78,7 @@ def test_whole_matrices_where_they_take_fewer_cycles(emulator):
         return engine.fastest_room(call, emulator())
 
     assert room(128, 50) is whole and room(128, 50, masks=2, tied=True) is whole
-    assert room(64, 60) is whole  # factors would not fit, or take twice the products
+    assert room(128, 128) is whole  # as factors they do not fit one multiprocessor
     assert room(128, 24) is small and room(128, 24, "gru_before") is small
     assert room(256, 24) is small and room(128, None) is small
     assert room(128, 50, dtype=BFLOAT16) is small  # rounded, they would be other matrices
@@ -217,6 +217,17 @@ def test_weight_gradients_on_tensor_cores(emulator, monkeypatch, cell, shape, va
     use_tensor_cores(monkeypatch)
     case = Case(cell, *shape, inner=cell == "gru_after", **variant)
     check(case, emulator(processors=12), large)
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_gradients_of_many_dense_units_are_plain_products(emulator, monkeypatch, cell):
+    many = Call(cell, 1000, None, torch.float32)
+    assert not weights.sums_up(many)
+    assert weights.sums_up(replace(many, hold=1, hold_cell=1))  # some rows may rest
+    monkeypatch.setattr(weights, "MANY_DENSE_UNITS", 37)
+    assert weights.sums_up(replace(many, units=36))
+    monkeypatch.setattr(weights, "recurrent_options", None)  # not asked for
+    check(Case(cell, 37, None, 4, 3, masks=2, inner=cell == "gru_after"), emulator())
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])

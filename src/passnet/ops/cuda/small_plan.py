@@ -166,10 +166,10 @@ def _fit(
 def candidates(
     call: Call, *, backward: bool, shared_limit: int, choices: tuple[int, ...] = LANES
 ) -> list[Plan]:
-    """Every layout that holds all factors on one multiprocessor, cheapest first."""
+    """Every layout that holds all factors or matrices on one multiprocessor, cheapest first."""
     found = []
     for threads in (128, 256, 512):
-        for lanes in (1, 2, 4, 8, *((16,) if call.rank is None else ())):
+        for lanes in (1, 2, 4, 8, 16) if call.rank is None else (1, 2, 4, 8):
             if call.rank is not None and lanes > 1 and 4 * lanes > call.rank * 2:
                 continue
             per = 1
