@@ -105,6 +105,7 @@ inline unsigned atomicMax(unsigned* p, unsigned v) {
 // From here on, ptx.cuh.
 
 inline float reciprocal_fast(float x) { return emulation::flush(1.0f / x); }
+inline float power_fast(float x) { return emulation::flush(__builtin_exp2f(x)); }
 
 inline unsigned short to_bfloat16(float v) {
   const unsigned bits = __float_as_uint(v);
@@ -128,10 +129,7 @@ inline unsigned pack_halves(float lower, float upper) {
   return to_float16(lower) | (unsigned)to_float16(upper) << 16;
 }
 
-template <class Element>
-inline Element load_here(const Element* p) {
-  return *p;
-}
+inline float load_here(const float* p) { return *p; }
 inline void prefetch_l2(const void* p) { (void)*static_cast<const volatile char*>(p); }
 inline int thread_again() { return threadIdx.x; }
 

@@ -23,6 +23,7 @@ __device__ __forceinline__ io_t from_float(float v) {
 }
 #endif
 
+#if IO_TYPE == 0
 // e^x (or e^2x) as a power of two, with the rounding error of the exponent put back: a polynomial for
 // its fraction, which the chip's own instruction would round to two units in the last place.
 __device__ __forceinline__ float exp_scaled(float x, float high, float low) {
@@ -44,7 +45,7 @@ __device__ __forceinline__ float sigmoid(float x) {
 }
 // The exponential form loses relative precision near zero, where a polynomial takes over, and below
 // zero, where it would be the difference of two larger numbers.
-__device__ __forceinline__ float tanh_exact(float x) {
+__device__ __forceinline__ float tanh_of(float x) {
   float s = x * x;
   float p = fmaf(s, -0.00554265f, 0.02049851f);
   p = fmaf(s, p, -0.05369874f);
@@ -56,6 +57,15 @@ __device__ __forceinline__ float tanh_exact(float x) {
   float large = copysignf(fmaf(-2.0f, fmaf(fmaf(-d, r, 1.0f), r, r), 1.0f), x);
   return s < 0.36f ? small : large;
 }
+#else
+// What is rounded to sixteen bits needs no more than the chip's own power and reciprocal.
+__device__ __forceinline__ float sigmoid(float x) {
+  return reciprocal_fast(1.0f + power_fast(-1.442695f * x));
+}
+__device__ __forceinline__ float tanh_of(float x) {
+  return fmaf(-2.0f, reciprocal_fast(1.0f + power_fast(2.88539f * x)), 1.0f);
+}
+#endif
 
 // Sums R values over the lanes that differ in the bits of 2*MASK-1, leaving each lane with a share
 // of the rows: a butterfly that halves what it carries at every level.

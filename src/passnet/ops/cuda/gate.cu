@@ -11,7 +11,7 @@ __device__ __forceinline__ Gate gate_of(float b0, float b1) {
 #if RELU
   return {sigmoid(b1), b0 <= 0.0f ? 0.0f : b0, b0 <= 0.0f ? 0.0f : 1.0f};
 #else
-  const float c = tanh_exact(b0);
+  const float c = tanh_of(b0);
   return {sigmoid(b1), c, fmaf(-c, c, 1.0f)};
 #endif
 }

@@ -63,7 +63,7 @@ def _drive_kernel(options: tuple[str, ...], chip: Chip) -> Launches:
 def drive_of(source: Source, chip: Chip, *, room: Tensor | None = None) -> Tensor:
     """What a source gives to every gate at every step; in `room`, if inputs form it."""
     if isinstance(source, Tensor):
-        return source.contiguous()
+        return aligned(source)
     return form_drive(source, chip, room=room) if serves(source) else source.drive(room)
 
 

@@ -30,7 +30,8 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
 #endif
   constexpr int SAVED = CELL == 1 ? 3 : 4;
   constexpr int LOADS = SAVED + (CELL == 2 ? 3 : 2);
-  float dh[EPT], next[LOADS][EPT];
+  float dh[EPT];
+  io_t loads[LOADS][EPT];
 #if CELL == 2
   float dcell[EPT];
 #endif
@@ -41,24 +42,25 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     dcell[e] = 0.0f;
 #endif
   }
-  auto fetch = [&](int t) {
+  auto ask = [&](int t) {
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const long long o = t * step + at[e];
-      next[0][e] = read(grad_states + o, valid[e]);
+      loads[0][e] = fetch(grad_states + o, valid[e]);
       // With zeros for all else, a sequence that takes no part hands its gradient on as it is.
       const bool moves = valid[e] && party.will_have(e, seq[e]);
       // The state before; an LSTM's states enter only its weight gradients.
       const io_t* before = CELL == 2 ? cells : states;
       const io_t* start = CELL == 2 ? c0 : h0;
-      next[1][e] = read(t > 0 ? before + o - step : start + at[e], moves);
+      loads[1][e] = fetch(t > 0 ? before + o - step : start + at[e], moves);
 #pragma unroll
-      for (int k = 0; k < SAVED; k++) next[2 + k][e] = read(saved + k * plane + o, moves);
+      for (int k = 0; k < SAVED; k++) loads[2 + k][e] = fetch(saved + k * plane + o, moves);
 #if CELL == 2
-      next[2 + SAVED][e] = grad_cells ? read(grad_cells + o, valid[e]) : 0.0f;
+      loads[2 + SAVED][e] = fetch(grad_cells + o, grad_cells && valid[e]);
 #endif
     }
   };
+  auto in = [&](int k, int e) { return to_float(loads[k][e]); };
   // Operands of an exchange, from plane `first` on.
   auto publish = [&](auto& exchange, int first, int count, const float (&v)[G][EPT]) {
     if constexpr (SPREAD) {
@@ -105,7 +107,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   };
   party.ask(T - 1);
   party.learn();
-  fetch(T - 1);
+  ask(T - 1);
 
   for (int t = T - 1; t >= 0; t--) {
     party.step();
@@ -115,15 +117,15 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const float keep = HELD(e), keep_cell = CELL_HELD(e);
-      const float i = next[2][e], k = next[3][e], g = next[4][e], o = next[5][e];
-      const float total = dh[e] + next[0][e], total_cell = dcell[e] + next[6][e];
+      const float i = in(2, e), k = in(3, e), g = in(4, e), o = in(5, e);
+      const float total = dh[e] + in(0, e), total_cell = dcell[e] + in(6, e);
       const float fresh = HOLD ? total * (1.0f - keep) : total;
-      const float squashed = tanh_exact(fmaf(i, g, k * next[1][e]));  // of the proposed cell
+      const float squashed = tanh_of(fmaf(i, g, k * in(1, e)));  // of the proposed cell
       const float dout = fresh * squashed * o * (1.0f - o);
       const float let_in = HOLD_CELL ? total_cell * (1.0f - keep_cell) : total_cell;
       const float dc = fmaf(fresh * o, 1.0f - squashed * squashed, let_in);
       const float din = dc * g * i * (1.0f - i);
-      const float dkeep = dc * next[1][e] * k * (1.0f - k);
+      const float dkeep = dc * in(1, e) * k * (1.0f - k);
       const float dcand = dc * i * (1.0f - g * g);
       dcell[e] = HOLD_CELL ? fmaf(dc, k, keep_cell * total_cell) : dc * k;
       direct[e] = HOLD ? keep * total : 0.0f;
@@ -148,8 +150,8 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const float keep = HELD(e);
-      const float u = next[3][e], c = next[4][e], before = next[1][e];
-      const float total = dh[e] + next[0][e];
+      const float u = in(3, e), c = in(4, e), before = in(1, e);
+      const float total = dh[e] + in(0, e);
       const float fresh = HOLD ? total * (1.0f - keep) : total;
       const float du = fresh * (before - c) * u * (1.0f - u);
       dc[e] = fresh * (1.0f - u) * (1.0f - c * c);
@@ -163,9 +165,9 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
         p[2 * plane] = from_float(dc[e]);
       }
 #if CELL == 0
-      const float r = next[2][e];
+      const float r = in(2, e);
       const float dq = dc[e] * r;
-      const float dr = dc[e] * next[5][e] * r * (1.0f - r);
+      const float dr = dc[e] * in(5, e) * r * (1.0f - r);
       direct[e] = fmaf(diag[0][e], dr, direct[e]);
       direct[e] = fmaf(diag[2][e], dq, direct[e]);
       v[0][e] = dr;
@@ -180,11 +182,11 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     exchange2.run(xs + 2 * PLANE, work, spare, party, SUMMARY(FZ1));
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
-      const float r = next[2][e];
+      const float r = in(2, e);
       float ds = party.has(e, seq[e]) ? Expand2::read(work, 0, seq[e], unit[e]) : 0.0f;
       if (MASKS) ds *= mask[2][e];
       ds = fmaf(diag[2][e], dc[e], ds);
-      const float dr = ds * next[1][e] * r * (1.0f - r);
+      const float dr = ds * in(1, e) * r * (1.0f - r);
       direct[e] = fmaf(ds, r, direct[e]);
       direct[e] = fmaf(diag[0][e], dr, direct[e]);
       v[0][e] = dr;
@@ -194,7 +196,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
 #endif
     publish(exchange1, 0, NP1, v);
     party.learn();
-    if (t > 0) fetch(t - 1);
+    if (t > 0) ask(t - 1);
     exchange1.run(xs, work, spare, party, SUMMARY(0));
 #pragma unroll
     for (int e = 0; e < EPT; e++)

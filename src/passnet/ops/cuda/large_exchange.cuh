@@ -34,7 +34,8 @@ struct Party {
   const io_t *hold, *hold_cell;
   const Seats& seats;
   // How much this lane's sequence is held in this step and in the next: ones, if it takes no part.
-  float hold_now, cell_now, hold_next, cell_next;
+  float hold_now, cell_now;
+  io_t hold_next, cell_next;  // as they lie in memory: nobody waits for them before `learn`
   int now, next;
   Turns turns;
 
@@ -53,17 +54,18 @@ struct Party {
     if (!RESTS) return;
     const bool real = seats.sequence < seats.B;
     const long long at = (long long)t * seats.B + seats.sequence;
-    hold_next = real ? to_float(hold[at]) : 1.0f;
-    if (CELL == 2) cell_next = real ? to_float(hold_cell[at]) : 1.0f;
+    hold_next = real ? hold[at] : from_float(1.0f);
+    if (CELL == 2) cell_next = real ? hold_cell[at] : from_float(1.0f);
   }
   __device__ __forceinline__ void learn() {
     if (!RESTS) return;
-    const unsigned moving = __ballot_sync(0xffffffffu, hold_next != 1.0f || (CELL == 2 && cell_next != 1.0f));
+    const bool moves = to_float(hold_next) != 1.0f || (CELL == 2 && to_float(cell_next) != 1.0f);
+    const unsigned moving = __ballot_sync(0xffffffffu, moves);
     next = moving == 0 ? 0 : HALF < BB && moving >> (HALF % 32) == 0 ? HALF : BB;
   }
   // The next step begins. Packets of those who take part are told from those of their last time.
   __device__ __forceinline__ void step() {
-    if (RESTS) now = next, hold_now = hold_next, cell_now = cell_next;
+    if (RESTS) now = next, hold_now = to_float(hold_next), cell_now = to_float(cell_next);
     if (now > 0) turns.first = Turns::after(turns.first);
     if (HALF < BB && now == BB) turns.second = Turns::after(turns.second);
   }
@@ -169,6 +171,8 @@ struct Factors {
 __device__ __forceinline__ float read(const io_t* p, bool valid) {
   return valid ? to_float(*p) : 0.0f;
 }
+// As it lies in memory, for later: a conversion here would wait for it.
+__device__ __forceinline__ io_t fetch(const io_t* p, bool valid) { return valid ? *p : from_float(0.0f); }
 
 #define GROUP_SETUP                                                                               \
   extern __shared__ __align__(16) float smem[];                                                   \
@@ -188,7 +192,7 @@ __device__ __forceinline__ float read(const io_t* p, bool valid) {
   Exchange1 exchange1;                                                                            \
   exchange1.open(mine, wp1, we1, block, ranges);                                                  \
   const Seats seats(group, gridDim.x / NBG, b0, B, order);                                        \
-  Party party = {hold, hold_cell, seats, 1.0f, 1.0f, 1.0f, 1.0f, BB, BB, {0, 0}};                 \
+  Party party = {hold, hold_cell, seats, 1.0f, 1.0f, from_float(1.0f), from_float(1.0f), BB, BB, {0, 0}};  \
   const Factors f = {left, right, diagonal, masks, B, unit0, block};                              \
   for (int i = threadIdx.x; i < RANGES * Range::WORDS + PLANES * PLANE; i += NT) ranges[i] = 0;   \
   const long long step = (long long)B * N, plane = step * T;                                      \

@@ -82,7 +82,8 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   party.learn();
   for (int t = 0; t < T; t++) {
     party.step();
-    float in[G][EPT], keep[EPT];
+    io_t drives[G][EPT];
+    float keep[EPT];
 #if CELL == 2
     float keep_cell[EPT];
 #endif
@@ -90,7 +91,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
     for (int e = 0; e < EPT; e++) {
 #pragma unroll
       for (int g = 0; g < G; g++)
-        in[g][e] = read(drive + g * plane + t * step + at[e], valid[e] && party.has(e, seq[e]));
+        drives[g][e] = fetch(drive + g * plane + t * step + at[e], valid[e] && party.has(e, seq[e]));
       if (!RESTS) keep[e] = HELD(e);
 #if CELL == 2
       if (!RESTS) keep_cell[e] = CELL_HELD(e);
@@ -99,6 +100,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
     exchange1.run(xs, work, spare, party, SUMMARY(0));
     if (t + 1 < T) party.ask(t + 1);
     const long long now = t * step;
+    auto in = [&](int g, int e) { return to_float(drives[g][e]); };
 #if CELL == 0
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
@@ -107,13 +109,13 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
         stay(e, now);
         continue;
       }
-      const float r = sigmoid(in[0][e] + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, i)));
-      const float u = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, i)));
+      const float r = sigmoid(in(0, e) + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, i)));
+      const float u = sigmoid(in(1, e) + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, i)));
       float q = fmaf(diag[2][e], h[e], Expand1::read(work, 2, b, i));
 #if INNER
       q += read(inner + unit0 + i, valid[e]);
 #endif
-      const float c = tanh_exact(fmaf(r, q, in[2][e]));
+      const float c = tanh_of(fmaf(r, q, in(2, e)));
       float fresh = fmaf(u, h[e] - c, c);
       if (RESTS) keep[e] = HELD(e);
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
@@ -128,15 +130,15 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       }
     }
 #elif CELL == 1
-    float u[EPT];
+    float u[EPT], from_diag[EPT];
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const int b = seq[e], i = unit[e];
       if (!party.has(e, b)) continue;
-      const float r = sigmoid(in[0][e] + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, i)));
-      u[e] = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, i)));
+      const float r = sigmoid(in(0, e) + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, i)));
+      u[e] = sigmoid(in(1, e) + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, i)));
       const float rh = r * h[e];
-      in[2][e] = fmaf(diag[2][e], rh, in[2][e]);
+      from_diag[e] = fmaf(diag[2][e], rh, in(2, e));
       const float v = MASKS ? rh * mask[2][e] : rh;
       if (SPREAD)
         exchange2.spread(party.turns, 0, e, v);
@@ -155,7 +157,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
         stay(e, now);
         continue;
       }
-      const float c = tanh_exact(in[2][e] + Expand2::read(work, 0, seq[e], unit[e]));
+      const float c = tanh_of(from_diag[e] + Expand2::read(work, 0, seq[e], unit[e]));
       float fresh = fmaf(u[e], h[e] - c, c);
       if (RESTS) keep[e] = HELD(e);
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
@@ -173,12 +175,12 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
         stay(e, now);
         continue;
       }
-      const float i = sigmoid(in[0][e] + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, j)));
-      const float k = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, j)));
-      const float g = tanh_exact(in[2][e] + fmaf(diag[2][e], h[e], Expand1::read(work, 2, b, j)));
-      const float o = sigmoid(in[3][e] + fmaf(diag[3][e], h[e], Expand1::read(work, 3, b, j)));
+      const float i = sigmoid(in(0, e) + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, j)));
+      const float k = sigmoid(in(1, e) + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, j)));
+      const float g = tanh_of(in(2, e) + fmaf(diag[2][e], h[e], Expand1::read(work, 2, b, j)));
+      const float o = sigmoid(in(3, e) + fmaf(diag[3][e], h[e], Expand1::read(work, 3, b, j)));
       float c = fmaf(i, g, k * cell[e]);
-      float fresh = o * tanh_exact(c);
+      float fresh = o * tanh_of(c);
       if (RESTS) keep_cell[e] = CELL_HELD(e);
       if (HOLD_CELL) c = keep_cell[e] * cell[e] + (1.0f - keep_cell[e]) * c;
       if (RESTS) keep[e] = HELD(e);

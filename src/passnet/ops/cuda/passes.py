@@ -10,7 +10,7 @@ from torch import Tensor
 
 from passnet.ops.cuda.call import KEPT, Call
 from passnet.ops.cuda.chip import Chip
-from passnet.ops.cuda.tensors import dense
+from passnet.ops.cuda.tensors import aligned, dense
 from passnet.ops.scan import ScanCall
 
 
@@ -86,7 +86,7 @@ def backward(
     """Fill the drive's gradient; (those of the initial states, summaries for the weights')."""
     states, cells = outputs[0], outputs[1] if len(outputs) > 1 else None
     *_, hold, _ = given = _given(call)
-    grad_states, grad_cells = (*map(dense, grads), None)[:2]
+    grad_states, grad_cells = (*map(aligned, grads), None)[:2]
     if grad_states is None:
         grad_states = torch.zeros_like(states)
     starts = [torch.empty_like(start) for start in given[:2] if start is not None]
@@ -99,6 +99,6 @@ def backward(
 
 def _given(call: ScanCall) -> list[Tensor | None]:
     """h0, c0, the three factors, masks, hold and hold_cell, as both passes take them."""
+    starts = [aligned(start) for start in (call.initial, call.initial_cell)]
     factors = (*call.factors, None, None)[:3]
-    fixed = (call.masks, call.hold, call.hold_cell)
-    return [dense(t) for t in (call.initial, call.initial_cell, *factors, *fixed)]
+    return starts + [dense(t) for t in (*factors, call.masks, call.hold, call.hold_cell)]

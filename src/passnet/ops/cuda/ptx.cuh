@@ -7,6 +7,13 @@ __device__ __forceinline__ float reciprocal_fast(float x) {
   return r;
 }
 
+// 2^x, to two units in the last place.
+__device__ __forceinline__ float power_fast(float x) {
+  float r;
+  asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x));
+  return r;
+}
+
 // The sixteen bits of the two short formats.
 __device__ __forceinline__ unsigned short to_bfloat16(float v) {
   unsigned short bits;
@@ -35,11 +42,6 @@ __device__ __forceinline__ unsigned pack_halves(float lower, float upper) {
 __device__ __forceinline__ float load_here(const float* p) {
   float v;
   asm volatile("ld.global.f32 %0, [%1];" : "=f"(v) : "l"(p));
-  return v;
-}
-__device__ __forceinline__ unsigned short load_here(const unsigned short* p) {
-  unsigned short v;
-  asm volatile("ld.global.u16 %0, [%1];" : "=h"(v) : "l"(p));
   return v;
 }
 __device__ __forceinline__ void prefetch_l2(const void* p) {

@@ -16,7 +16,11 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   float* const places[2] = {smem, smem + (DENSE ? G * XP : 0)};
   float* z1 = places[1] + G * XP;
   float* z2 = z1 + round_up(Z1, 4);
-  float* extra = z2 + round_up(Z2, 4);
+  // Of each step: what the forward saved, the state before (LSTM: the cell), the gradients of the results.
+  constexpr int SAVED = CELL == 1 ? 3 : 4, BEFORE = SAVED, GRAD = SAVED + 1, GRAD_CELL = SAVED + 2;
+  typedef Ring<CELL == 2 ? SAVED + 3 : SAVED + 2, true> Steps;
+  float* slots = z2 + round_up(Z2, 4);
+  float* extra = slots + Steps::SHARED;
   const int b = blockIdx.x;
   const Factors f = {left, right, diagonal, masks, B, b};
   for (int i = threadIdx.x; i < extra - smem; i += NT) smem[i] = 0.0f;
@@ -49,10 +53,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   const offset_t row = ((offset_t)b * N + unit0) * sizeof(io_t);
   offset_t here = row + (offset_t)(T - 1) * step;
   float* summary = summaries + ((long long)(T - 1) * B + b) * SLOTS * D;
-  // Per step: gradient of the state, the state before (LSTM: the cell), what the forward saved.
-  constexpr int SAVED = CELL == 1 ? 3 : 4;
-  constexpr int LOADS = SAVED + (CELL == 2 ? 3 : 2);
-  float dh[E], diag[G][E], even[LOADS][E], odd[LOADS][E];
+  float dh[E], diag[G][E];
 #if CELL == 2
   float dcell[E];
 #endif
@@ -67,56 +68,89 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
 #pragma unroll
     for (int g = 0; g < G; g++) diag[g][e] = f.diag(g, unit0 + e);
   }
-  auto fetch = [&](float (&into)[LOADS][E], int t, offset_t offset) {
-    const io_t* before = CELL == 2 ? (t > 0 ? cells : c0) : (t > 0 ? states : h0);
-    const offset_t before_at = t > 0 ? offset - step : row;
+  __syncthreads();  // all is zero
+  Steps ring;
+  auto row_of = [&](int which, int t) {
+    const long long at = ((long long)t * B + b) * N;
+    if (which < SAVED) return saved + which * plane + at;
+    if (which == GRAD) return grad_states + at;
+    if (which == GRAD_CELL) return grad_cells + at;
+    const io_t* before = CELL == 2 ? cells : states;
+    const io_t* start = CELL == 2 ? c0 : h0;
+    return t > 0 ? before + at - (long long)B * N : start + (long long)b * N;
+  };
+  ring.open(slots, SAVED + (CELL == 2 && grad_cells ? 3 : 2), T, row_of);
+#pragma unroll
+  for (int s = 1; s <= STAGES; s++) ring.ask(T - s, T, -(long long)step);
+  wait_for_groups<STAGES - 1>();
+  __syncthreads();
+
+  // What the gradients of a step are to be multiplied by, ready before they come, and what is held. `keep` leads
+  // to the state before (LSTM: to the cell).
+  struct Slopes {
+    io_t hold, hold_cell;
+    float grad, keep, dc;
+#if CELL == 2
+    float grad_cell, din, dkeep, dcand, dout;
+#else
+    float r, du, dr, dq;
+#endif
+  };
+  auto held = [&](const io_t* tensor, int kind, int t, int e) {
+    const long long at = (long long)(t > 0 ? t : 0) * B + b;
+    return kind == 1 ? tensor[at] : read(tensor + at * N + unit0 + e, valid[e]);
+  };
+  auto prepare = [&](Slopes (&into)[E], int t) {
 #pragma unroll
     for (int e = 0; e < E; e++) {
-      into[0][e] = fetch_at(grad_states, offset, e, valid[e]);
-      into[1][e] = fetch_at(before, before_at, e, valid[e]);
-#pragma unroll
-      for (int k = 0; k < SAVED; k++)
-        into[2 + k][e] = fetch_at(saved + k * plane, offset, e, valid[e]);
+      if (HOLD) into[e].hold = held(hold, HOLD, t, e);
+      if (HOLD_CELL) into[e].hold_cell = held(hold_cell, HOLD_CELL, t, e);
+      auto in = [&](int k) { return to_float(ring.read(t, k, unit0 + e, valid[e])); };
+      Slopes& s = into[e];
+      s.grad = in(GRAD);
+      const float before = in(BEFORE);
 #if CELL == 2
-      into[2 + SAVED][e] = grad_cells ? fetch_at(grad_cells, offset, e, valid[e]) : 0.0f;
+      const float i = in(0), k = in(1), g = in(2), o = in(3);
+      const float squashed = tanh_of(fmaf(i, g, k * before));  // of the proposed cell
+      s.grad_cell = in(GRAD_CELL);
+      s.keep = k;
+      s.dc = o * (1.0f - squashed * squashed);
+      s.din = g * i * (1.0f - i);
+      s.dkeep = before * k * (1.0f - k);
+      s.dcand = i * (1.0f - g * g);
+      s.dout = squashed * o * (1.0f - o);
+#else
+      const float r = in(0), u = in(1), c = in(2);
+      s.keep = u;
+      s.r = r;
+      s.dc = (1.0f - u) * (1.0f - c * c);
+      s.du = (before - c) * u * (1.0f - u);
+#if CELL == 0
+      s.dq = s.dc * r;
+      s.dr = s.dc * in(3) * r * (1.0f - r);
+#else
+      s.dr = before * r * (1.0f - r);
+#endif
 #endif
     }
   };
-  fetch(even, T - 1, here);
-  __syncthreads();
+  Slopes even[E], odd[E];
+  prepare(even, T - 1);
 
-  auto retreat = [&](int t, float (&in)[LOADS][E], float (&other)[LOADS][E], float* xs) {
-    float direct[E], keep[E], y[E][1], grad[G][E];
-#pragma unroll
-    for (int e = 0; e < E; e++) {
-      keep[e] = 0.0f;
-#if HOLD == 1
-      keep[e] = to_float(hold[(long long)t * B + b]);
-#elif HOLD == 2
-      keep[e] = read_at(hold, here, e, valid[e]);
-#endif
-    }
+  auto retreat = [&](int t, const Slopes (&now)[E], Slopes (&other)[E], float* xs) {
+    float direct[E], y[E][1], grad[G][E];
 #if CELL == 2
 #pragma unroll
     for (int e = 0; e < E; e++) {
-      float keep_cell = 0.0f;
-#if HOLD_CELL == 1
-      keep_cell = to_float(hold_cell[(long long)t * B + b]);
-#elif HOLD_CELL == 2
-      keep_cell = read_at(hold_cell, here, e, valid[e]);
-#endif
-      const float i = in[2][e], k = in[3][e], g = in[4][e], o = in[5][e];
-      const float total = dh[e] + in[0][e], total_cell = dcell[e] + in[6][e];
-      const float fresh = HOLD ? total * (1.0f - keep[e]) : total;
-      const float squashed = tanh_exact(fmaf(i, g, k * in[1][e]));  // of the proposed cell
-      const float dout = fresh * squashed * o * (1.0f - o);
+      const Slopes& s = now[e];
+      const float keep = HOLD ? to_float(s.hold) : 0.0f, keep_cell = HOLD_CELL ? to_float(s.hold_cell) : 0.0f;
+      const float total = dh[e] + s.grad, total_cell = dcell[e] + s.grad_cell;
+      const float fresh = HOLD ? total * (1.0f - keep) : total;
       const float let_in = HOLD_CELL ? total_cell * (1.0f - keep_cell) : total_cell;
-      const float dc = fmaf(fresh * o, 1.0f - squashed * squashed, let_in);
-      const float din = dc * g * i * (1.0f - i);
-      const float dkeep = dc * in[1][e] * k * (1.0f - k);
-      const float dcand = dc * i * (1.0f - g * g);
-      dcell[e] = HOLD_CELL ? fmaf(dc, k, keep_cell * total_cell) : dc * k;
-      direct[e] = HOLD ? keep[e] * total : 0.0f;
+      const float dc = fmaf(fresh, s.dc, let_in);
+      const float din = dc * s.din, dkeep = dc * s.dkeep, dcand = dc * s.dcand, dout = fresh * s.dout;
+      dcell[e] = HOLD_CELL ? fmaf(dc, s.keep, keep_cell * total_cell) : dc * s.keep;
+      direct[e] = HOLD ? keep * total : 0.0f;
       if (DIAG) {
         direct[e] = fmaf(diag[0][e], din, direct[e]);
         direct[e] = fmaf(diag[1][e], dkeep, direct[e]);
@@ -135,33 +169,32 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       grad[3][e] = dout;
     }
 #else
-    float dc[E], du[E];
+    float dc[E];
 #pragma unroll
     for (int e = 0; e < E; e++) {
-      const float u = in[3][e], c = in[4][e], before = in[1][e];
-      const float total = dh[e] + in[0][e];
-      const float fresh = HOLD ? total * (1.0f - keep[e]) : total;
-      du[e] = fresh * (before - c) * u * (1.0f - u);
-      dc[e] = fresh * (1.0f - u) * (1.0f - c * c);
-      direct[e] = fresh * u;
-      if (HOLD) direct[e] = fmaf(keep[e], total, direct[e]);
-      if (DIAG) direct[e] = fmaf(diag[1][e], du[e], direct[e]);
+      const Slopes& s = now[e];
+      const float keep = HOLD ? to_float(s.hold) : 0.0f;
+      const float total = dh[e] + s.grad;
+      const float fresh = HOLD ? total * (1.0f - keep) : total;
+      const float du = fresh * s.du;
+      dc[e] = fresh * s.dc;
+      direct[e] = fresh * s.keep;
+      if (HOLD) direct[e] = fmaf(keep, total, direct[e]);
+      if (DIAG) direct[e] = fmaf(diag[1][e], du, direct[e]);
 #if CELL == 0
-      const float r = in[2][e];
-      const float dq = dc[e] * r;
-      const float dr = dc[e] * in[5][e] * r * (1.0f - r);
+      const float dq = fresh * s.dq, dr = fresh * s.dr;
       if (DIAG) {
         direct[e] = fmaf(diag[0][e], dr, direct[e]);
         direct[e] = fmaf(diag[2][e], dq, direct[e]);
       }
 #endif
-      grad[1][e] = du[e];
+      grad[1][e] = du;
       grad[2][e] = dc[e];
 #if CELL == 0
       grad[0][e] = dr;
 #endif
       if (valid[e]) {
-        xs[XP + unit0 + e] = du[e];
+        xs[XP + unit0 + e] = du;
 #if CELL == 0
         xs[unit0 + e] = dr;
         xs[2 * XP + unit0 + e] = dq;
@@ -181,34 +214,17 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     expand2.run(DENSE ? xs + 2 * XP : z2, y);
 #pragma unroll
     for (int e = 0; e < E; e++) {
-      const float r = in[2][e];
       const float ds = DIAG ? fmaf(diag[2][e], dc[e], y[e][0]) : y[e][0];
-      const float dr = ds * in[1][e] * r * (1.0f - r);
-      direct[e] = fmaf(ds, r, direct[e]);
+      const float dr = ds * now[e].dr;
+      direct[e] = fmaf(ds, now[e].r, direct[e]);
       if (DIAG) direct[e] = fmaf(diag[0][e], dr, direct[e]);
       if (valid[e]) xs[unit0 + e] = dr;
       grad[0][e] = dr;
     }
 #endif
 #endif
+    wait_for_groups<STAGES - 2>();
     __syncthreads();
-#pragma unroll
-    for (int e = 0; e < E; e++)
-      if (valid[e]) {
-#pragma unroll
-        for (int g = 0; g < G; g++) write_at(grad_drive + g * plane, here, e, grad[g][e]);
-      }
-    if (t > 0) fetch(other, t - 1, here - step);
-    if (t >= AHEAD && valid[0]) {
-      prefetch_at(grad_states, here - AHEAD * step);
-      if (CELL != 2) prefetch_at(states, here - AHEAD * step);
-#pragma unroll
-      for (int k = 0; k < SAVED; k++) prefetch_at(saved + k * plane, here - AHEAD * step);
-#if CELL == 2
-      prefetch_at(cells, here - AHEAD * step);
-      if (grad_cells) prefetch_at(grad_cells, here - AHEAD * step);
-#endif
-    }
     Summary<0, FZ1, D> first;
     if (!DENSE) {
       project1.run(xs, z1);
@@ -216,6 +232,15 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       first.take(z1);
     }
     expand1.run(DENSE ? xs : z1, y);
+    // All this in the shadow of the sums over lanes; earlier it would keep the product's loads waiting.
+    prepare(other, t - 1);
+#pragma unroll
+    for (int e = 0; e < E; e++)
+      if (valid[e]) {
+#pragma unroll
+        for (int g = 0; g < G; g++) write_at(grad_drive + g * plane, here, e, grad[g][e]);
+      }
+    ring.ask(t - STAGES, T, -(long long)step);
 #pragma unroll
     for (int e = 0; e < E; e++) dh[e] = direct[e] + y[e][0];
     first.put(summary);

@@ -14,7 +14,9 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   float* xr = xs + XP;              // reset state (reset before), every other state (dense)
   float* z1 = xr + XP;
   float* z2 = z1 + round_up(Z1, 4);
-  float* extra = z2 + round_up(Z2, 4);
+  typedef Ring<G, false> Drives;
+  float* slots = z2 + round_up(Z2, 4);
+  float* extra = slots + Drives::SHARED;
   const int b = blockIdx.x;
   const Factors f = {left, right, diagonal, masks, B, b};
   for (int i = threadIdx.x; i < extra - smem; i += NT) smem[i] = 0.0f;
@@ -39,7 +41,8 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   offset_t here = ((offset_t)b * N + unit0) * sizeof(io_t);
   const offset_t row = here;
   float* summary = summaries + (long long)b * SLOTS * D;
-  float h[E], diag[G][E], even[G][E], odd[G][E];
+  constexpr int KEPT = CELL == 1 ? 3 : 4;
+  float h[E], diag[G][E];
 #if CELL == 2
   float cell[E];
 #endif
@@ -50,79 +53,98 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
 #pragma unroll
   for (int e = 0; e < E; e++) {
     valid[e] = FULL || unit0 + e < N;
-    h[e] = read_at(h0, row, e, valid[e]);
+    h[e] = to_float(read_at(h0, row, e, valid[e]));
 #if CELL == 2
-    cell[e] = read_at(c0, row, e, valid[e]);
+    cell[e] = to_float(read_at(c0, row, e, valid[e]));
 #endif
 #if INNER
-    inner_bias[e] = read(inner + unit0 + e, valid[e]);
+    inner_bias[e] = to_float(read(inner + unit0 + e, valid[e]));
 #endif
 #pragma unroll
     for (int g = 0; g < G; g++) diag[g][e] = f.diag(g, unit0 + e);
   }
-  auto fetch = [&](float (&into)[G][E], offset_t offset) {
+  __syncthreads();  // all is zero
+  Drives ring;
+  ring.open(slots, G, T, [&](int g, int t) { return drive + g * plane + ((long long)t * B + b) * N; });
 #pragma unroll
-    for (int g = 0; g < G; g++)
-#pragma unroll
-      for (int e = 0; e < E; e++) into[g][e] = fetch_at(drive + g * plane, offset, e, valid[e]);
-  };
-  fetch(even, here);
-  __syncthreads();
+  for (int t = 0; t < STAGES - 1; t++) ring.ask(t, T, step);
+  wait_for_groups<STAGES - 2>();
 #pragma unroll
   for (int e = 0; e < E; e++)
     if (valid[e]) xs[unit0 + e] = h[e];
   __syncthreads();
 
-  // Each step fetches the drive of the next into registers and of a later one into L2.
-  auto advance = [&](int t, float (&in)[G][E], float (&other)[G][E], const float* from, float* to) {
-    if (t + 1 < T) fetch(other, here + step);
-    if (t + AHEAD < T && valid[0]) {
+  // What a step leaves behind is stored in the next one, while that multiplies. Before the first step it is
+  // nothing, stored where the first step will be.
+  float kept[KEPT][E];
 #pragma unroll
-      for (int g = 0; g < G; g++) prefetch_at(drive + g * plane, here + AHEAD * step);
-    }
-    float keep[E];
+  for (int i = 0; i < KEPT * E; i++) kept[i / E][i % E] = 0.0f;
+  Summary<0, FZ1, DP> first;
+  Summary<FZ1, 1, DP> second;
+  offset_t last = here;
+  auto store = [&] {
+#pragma unroll
+    for (int e = 0; e < E; e++)
+      if (valid[e]) {
+        write_at(states, last, e, h[e]);
 #if CELL == 2
-    float keep_cell[E];
+        write_at(cells, last, e, cell[e]);
 #endif
+#pragma unroll
+        for (int k = 0; k < KEPT; k++) write_at(saved + k * plane, last, e, kept[k][e]);
+      }
+    first.put(summary);
+    if (CELL == 1) second.put(summary);
+    if (last != here) summary += (long long)B * SLOTS * D;
+    last = here;
+  };
+  auto advance = [&](int t, const float* from, float* to) {
+    io_t drives[G][E];
+#pragma unroll
+    for (int g = 0; g < G; g++)
+#pragma unroll
+      for (int e = 0; e < E; e++) drives[g][e] = ring.read(t, g, unit0 + e, valid[e]);
+    io_t held[E], held_cell[E];
 #pragma unroll
     for (int e = 0; e < E; e++) {
-      keep[e] = 0.0f;
 #if HOLD == 1
-      keep[e] = to_float(hold[(long long)t * B + b]);
+      held[e] = hold[(long long)t * B + b];
 #elif HOLD == 2
-      keep[e] = read_at(hold, here, e, valid[e]);
+      held[e] = read_at(hold, here, e, valid[e]);
 #endif
-#if CELL == 2
-      keep_cell[e] = 0.0f;
 #if HOLD_CELL == 1
-      keep_cell[e] = to_float(hold_cell[(long long)t * B + b]);
+      held_cell[e] = hold_cell[(long long)t * B + b];
 #elif HOLD_CELL == 2
-      keep_cell[e] = read_at(hold_cell, here, e, valid[e]);
-#endif
+      held_cell[e] = read_at(hold_cell, here, e, valid[e]);
 #endif
     }
 
-    Summary<0, FZ1, DP> first;
     if (!DENSE) {
       project1.run(from, z1);
       __syncthreads();
-      first.take(z1);
     }
     float y[E][NP1];
     expand1.run(DENSE ? from : z1, y);
-    float kept[CELL == 1 ? 3 : 4][E];
+    store();
+    if (!DENSE) first.take(z1);
+    ring.ask(t + STAGES - 1, T, step);
+    auto in = [&](int g, int e) { return to_float(drives[g][e]); };
+    auto mixed = [](io_t keep, float before, float fresh) {
+      const float k = to_float(keep);
+      return k * before + (1.0f - k) * fresh;
+    };
 #if CELL == 0
 #pragma unroll
     for (int e = 0; e < E; e++) {
-      const float r = sigmoid(in[0][e] + fmaf(diag[0][e], h[e], y[e][0]));
-      const float u = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], y[e][1]));
+      const float r = sigmoid(in(0, e) + fmaf(diag[0][e], h[e], y[e][0]));
+      const float u = sigmoid(in(1, e) + fmaf(diag[1][e], h[e], y[e][1]));
       float q = fmaf(diag[2][e], h[e], y[e][2]);
 #if INNER
       q += inner_bias[e];
 #endif
-      const float c = tanh_exact(fmaf(r, q, in[2][e]));
+      const float c = tanh_of(fmaf(r, q, in(2, e)));
       float fresh = fmaf(u, h[e] - c, c);
-      if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
+      if (HOLD) fresh = mixed(held[e], h[e], fresh);
       h[e] = fresh;
       if (valid[e]) to[unit0 + e] = fresh;
       kept[0][e] = r;
@@ -134,17 +156,16 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
     float from_diag[E];
 #pragma unroll
     for (int e = 0; e < E; e++) {
-      const float r = sigmoid(in[0][e] + fmaf(diag[0][e], h[e], y[e][0]));
+      const float r = sigmoid(in(0, e) + fmaf(diag[0][e], h[e], y[e][0]));
       const float rh = r * h[e];
-      from_diag[e] = fmaf(diag[2][e], rh, in[2][e]);
+      from_diag[e] = fmaf(diag[2][e], rh, in(2, e));
       if (valid[e]) xr[unit0 + e] = rh;
       kept[0][e] = r;
     }
     __syncthreads();
 #pragma unroll
     for (int e = 0; e < E; e++)
-      kept[1][e] = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], y[e][1]));
-    Summary<FZ1, 1, DP> second;
+      kept[1][e] = sigmoid(in(1, e) + fmaf(diag[1][e], h[e], y[e][1]));
     if (!DENSE) {
       project2.run(xr, z2);
       __syncthreads();
@@ -154,9 +175,9 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
     expand2.run(DENSE ? xr : z2, v);
 #pragma unroll
     for (int e = 0; e < E; e++) {
-      const float c = tanh_exact(from_diag[e] + v[e][0]);
+      const float c = tanh_of(from_diag[e] + v[e][0]);
       float fresh = fmaf(kept[1][e], h[e] - c, c);
-      if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
+      if (HOLD) fresh = mixed(held[e], h[e], fresh);
       h[e] = fresh;
       if (valid[e]) to[unit0 + e] = fresh;
       kept[2][e] = c;
@@ -164,14 +185,14 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
 #else
 #pragma unroll
     for (int e = 0; e < E; e++) {
-      const float i = sigmoid(in[0][e] + fmaf(diag[0][e], h[e], y[e][0]));
-      const float k = sigmoid(in[1][e] + fmaf(diag[1][e], h[e], y[e][1]));
-      const float g = tanh_exact(in[2][e] + fmaf(diag[2][e], h[e], y[e][2]));
-      const float o = sigmoid(in[3][e] + fmaf(diag[3][e], h[e], y[e][3]));
+      const float i = sigmoid(in(0, e) + fmaf(diag[0][e], h[e], y[e][0]));
+      const float k = sigmoid(in(1, e) + fmaf(diag[1][e], h[e], y[e][1]));
+      const float g = tanh_of(in(2, e) + fmaf(diag[2][e], h[e], y[e][2]));
+      const float o = sigmoid(in(3, e) + fmaf(diag[3][e], h[e], y[e][3]));
       const float c = fmaf(i, g, k * cell[e]);
-      float fresh = o * tanh_exact(c);
-      cell[e] = HOLD_CELL ? keep_cell[e] * cell[e] + (1.0f - keep_cell[e]) * c : c;
-      if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
+      float fresh = o * tanh_of(c);
+      cell[e] = HOLD_CELL ? mixed(held_cell[e], cell[e], c) : c;
+      if (HOLD) fresh = mixed(held[e], h[e], fresh);
       h[e] = fresh;
       if (valid[e]) to[unit0 + e] = fresh;
       kept[0][e] = i;
@@ -180,31 +201,17 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       kept[3][e] = o;
     }
 #endif
+    wait_for_groups<STAGES - 2>();
     __syncthreads();
-    // Device memory is touched in the shadow of the next step's first loads.
-#pragma unroll
-    for (int e = 0; e < E; e++)
-      if (valid[e]) {
-        write_at(states, here, e, h[e]);
-#if CELL == 2
-        write_at(cells, here, e, cell[e]);
-#endif
-#pragma unroll
-        for (int k = 0; k < (CELL == 1 ? 3 : 4); k++) write_at(saved + k * plane, here, e, kept[k][e]);
-      }
-    first.put(summary);
-#if CELL == 1
-    second.put(summary);
-#endif
-    summary += (long long)B * SLOTS * D;
     here += step;
   };
   // Where nothing but the state is shared, two places for it save the barrier before it is written.
   float* const next = DENSE && CELL != 1 ? xr : xs;
   int t = 0;
   for (; t + 1 < T; t += 2) {
-    advance(t, even, odd, xs, next);
-    advance(t + 1, odd, even, next, xs);
+    advance(t, xs, next);
+    advance(t + 1, next, xs);
   }
-  if (t < T) advance(t, even, odd, xs, next);
+  if (t < T) advance(t, xs, next);
+  store();
 }

@@ -2,8 +2,8 @@
 //
 // Compile-time constants: N units, D rank (0 for dense), CELL 0 GRU reset after, 1 GRU reset before,
 // 2 LSTM; DIAG, TIED, MASKS (0 none, 1 shared, 2 per gate), HOLD and HOLD_CELL (0 none, 1 per
-// sequence, 2 per unit), INNER; NT threads; UPT units for each S adjacent lanes;
-// Q1, Q2 lanes per projected row; RR1, RR2 rows and KE1, KE2 chunks kept in registers.
+// sequence, 2 per unit), INNER; NT threads; UPT units for each S adjacent lanes; STAGES steps under way
+// into shared memory; Q1, Q2 lanes per projected row; RR1, RR2 rows and KE1, KE2 chunks kept in registers.
 
 constexpr int G = CELL == 2 ? 4 : 3;
 constexpr bool DENSE = D == 0;
@@ -252,36 +252,70 @@ struct Factors {
   }
 };
 
-__device__ __forceinline__ float read(const io_t* p, bool valid) {
-  return valid ? to_float(*p) : 0.0f;
-}
+// As it lies in memory: a conversion here would wait for it.
+__device__ __forceinline__ io_t read(const io_t* p, bool valid) { return valid ? *p : from_float(0.0f); }
 // Every plane [T, B, N] has one base, the same for all threads; a thread walks it by a byte offset.
 #if WIDE
 typedef unsigned long long offset_t;
 #else
 typedef unsigned offset_t;
 #endif
-__device__ __forceinline__ float read_at(const io_t* base, offset_t offset, int e, bool valid) {
-  return valid ? to_float(reinterpret_cast<const io_t*>(reinterpret_cast<const char*>(base) + offset)[e])
-               : 0.0f;
+__device__ __forceinline__ io_t read_at(const io_t* base, offset_t offset, int e, bool valid) {
+  return read(reinterpret_cast<const io_t*>(reinterpret_cast<const char*>(base) + offset) + e, valid);
 }
-__device__ __forceinline__ float fetch_at(const io_t* base, offset_t offset, int e, bool valid) {
-  if (!valid) return 0.0f;
-  const io_t* p = reinterpret_cast<const io_t*>(reinterpret_cast<const char*>(base) + offset) + e;
-  io_t v;
-#if IO_TYPE == 0
-  v = load_here(p);
-#else
-  v.bits = load_here(&p->bits);
-#endif
-  return to_float(v);
-}
-__device__ __forceinline__ void prefetch_at(const io_t* base, offset_t offset) {
-  prefetch_l2(reinterpret_cast<const char*>(base) + offset);
-}
-#define AHEAD 8
 __device__ __forceinline__ void write_at(io_t* base, offset_t offset, int e, float v) {
   reinterpret_cast<io_t*>(reinterpret_cast<char*>(base) + offset)[e] = from_float(v);
 }
 // Lanes that hold the same unit store the same value, so only units past the end need a test.
 constexpr bool FULL = NT / S * UPT == N;
+
+// Rows of several planes, [T, B, N] each, on their way into shared memory, some steps before they are needed.
+// Loads into registers would be as many for each thread, and share the few scoreboards with those that a
+// product waits for.
+template <int PLANES, bool BACK>
+struct Ring {
+  static constexpr int ROW = N * (int)sizeof(io_t);
+  static constexpr int PIECE = ROW % 16 == 0 ? 16 : ROW % 8 == 0 ? 8 : ROW % 4 == 0 ? 4 : 2;
+  static constexpr int EACH = (PLANES * ROW / PIECE + NT - 1) / NT;  // pieces for a thread
+  static constexpr int SLOT = round_up(PLANES * ROW, 16);
+  static constexpr int SHARED = STAGES * SLOT / 4;
+  char* slots;
+  const char *from[EACH], *first[EACH];
+  int count;  // pieces of a step
+
+  // So many planes are given; `row` says where one has its row of a step. The first step may have it elsewhere.
+  template <class R>
+  __device__ __forceinline__ void open(float* shared, int planes, int T, R row) {
+    slots = reinterpret_cast<char*>(shared);
+    count = planes * (ROW / PIECE);
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+      const int piece = threadIdx.x + i * NT, plane = piece < count ? piece / (ROW / PIECE) : 0;
+      const int within = piece % (ROW / PIECE) * PIECE;
+      from[i] = reinterpret_cast<const char*>(row(plane, BACK ? T - 1 : 0)) + within;
+      if (BACK) first[i] = reinterpret_cast<const char*>(row(plane, 0)) + within;
+    }
+  }
+  // Asks for the next step, t, which is `bytes` further; beyond the ends there is nothing.
+  __device__ __forceinline__ void ask(int t, int T, long long bytes) {
+    char* to = slots + (unsigned)t % STAGES * SLOT;
+#pragma unroll
+    for (int i = 0; i < EACH; i++) {
+      const int piece = threadIdx.x + i * NT;
+      const char* at = BACK && t == 0 ? first[i] : from[i];
+      if ((BACK ? t >= 0 : t < T) && piece < count) {
+        if constexpr (PIECE == 2)  // too short to be copied: this waits
+          *reinterpret_cast<io_t*>(to + piece * PIECE) = *reinterpret_cast<const io_t*>(at);
+        else
+          copy_async<PIECE>(to + piece * PIECE, at, true);
+      }
+      from[i] += bytes;
+    }
+    end_group();
+  }
+  // Of a step that has arrived for all threads, before the last barrier.
+  __device__ __forceinline__ io_t read(int t, int plane, int unit, bool valid) const {
+    if (!valid) return from_float(0.0f);
+    return reinterpret_cast<const io_t*>(slots + (unsigned)t % STAGES * SLOT)[plane * N + unit];
+  }
+};

@@ -12,6 +12,10 @@ from passnet.ops.cuda.compile import macros
 LANES = (4, 8, 16, 32)
 """That may share a row of a projection."""
 REGISTER_FILE = 65536
+STAGES = 4
+"""Steps whose rows are on their way into shared memory."""
+ROWS = {"gru_after": 6, "gru_before": 5, "lstm": 7}
+"""Planes a backward step reads a row of."""
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,8 @@ def _fit(
     limit = min(255, REGISTER_FILE // threads) // 8 * 8 - 1
     budget = limit - _overhead(call, backward, elements)
     constants = {"NT": threads, "S": lanes, "UPT": per, "BACKWARD": int(backward)}
-    constants |= {"WIDE": 0, "Q1": 8, "Q2": 8, "RR1": 0, "RR2": 0, "KE1": 0, "KE2": 0}
+    constants |= {"WIDE": 0, "STAGES": STAGES}
+    constants |= {"Q1": 8, "Q2": 8, "RR1": 0, "RR2": 0, "KE1": 0, "KE2": 0}
     warps = threads / 32
     cycles = 0.0
     shared = 0
@@ -153,7 +158,8 @@ def _fit(
     else:
         step = ceil(d / (4 * lanes)) * 4 * lanes
         z = step + (ceil(gates * d / (4 * lanes)) * 4 * lanes if backward else gates * step)
-    shared += 4 * (vectors * _padded(call, lanes) + z)
+    rows = (ROWS[call.cell] if backward else gates) * n * call.dtype.itemsize
+    shared += 4 * (vectors * _padded(call, lanes) + z) + STAGES * ceil(rows / 16) * 16
     # Special functions issue at 16 lanes a cycle over the whole multiprocessor.
     functions = {"gru_after": 6, "gru_before": 6, "lstm": 10}[call.cell]
     # A thread's second unit was measured to cost most of a first: the chain hides little.

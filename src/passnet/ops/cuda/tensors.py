@@ -19,8 +19,16 @@ def dense(tensor):
     return None if tensor is None else tensor.contiguous()
 
 
-def aligned(tensor: Tensor) -> Tensor:
+@overload
+def aligned(tensor: Tensor) -> Tensor: ...
+@overload
+def aligned(tensor: None) -> None: ...
+@overload
+def aligned(tensor: Tensor | None) -> Tensor | None: ...
+def aligned(tensor):
     """Dense, and at an address from which as many bytes can be copied at once as divide a row."""
+    if tensor is None:
+        return None
     whole = tensor.contiguous()
     piece = gcd(16, whole.shape[-1] * whole.element_size())
     return whole if whole.data_ptr() % piece == 0 else whole.clone()

@@ -197,7 +197,7 @@ def recurrent_gradients(
     # Dense whatever the strides of the factors: the kernel writes one row after the other.
     layout = torch.contiguous_format
     results = [torch.empty_like(factor, memory_format=layout) for factor in call.factors]
-    masks = None if call.masks is None else aligned(call.masks)
+    masks = aligned(call.masks)
     given = [grad_drive, states, aligned(call.initial), gates, masks, dense(call.hold),
              dense(call.hold_cell), summaries, grad_summaries]  # fmt: skip
     sums, sizes = _recurrent_sums(found, rows, chip), [rows, batch]
