@@ -20,6 +20,7 @@ from passnet.ops.cuda import (
     unitary,
     unitary_plan,
     weights,
+    whole,
 )
 from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.compile import SOURCES, CompileError, Nvrtc, read_source
@@ -110,6 +111,13 @@ def test_sources_of_the_weight_gradients_compile(compiler, arch):
             50, 9, torch.float32, symbols=symbols, scale=flag, bias=not flag
         )
         assert compiler.compile(inputs.drive_source(), arch=arch, options=options)
+
+
+@pytest.mark.parametrize("arch", CHIPS)
+def test_source_of_multiplied_factors_compiles(compiler, arch):
+    for diagonal, tied in itertools.product((False, True), (False, True)):
+        call = Call("gru_after", 128, 50, torch.float32, diagonal=diagonal, tied=tied)
+        assert compiler.compile(whole.source(), arch=arch, options=whole.options(call))
 
 
 @pytest.mark.parametrize("arch", CHIPS)

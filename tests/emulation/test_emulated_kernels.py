@@ -269,7 +269,7 @@ def test_offsets_beyond_32_bits(emulator, cell):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("room", [small, large], ids=["small", "large"])
+@pytest.mark.parametrize("room", [small, whole, large], ids=["small", "whole", "large"])
 def test_strided_tensors(emulator, cell, room):
     case, chip = Case(cell, 20, 4, 3, 2, masks=2, hold=2), emulator(processors=12)
     data = cast(make(case, device="cpu"), case.dtype)

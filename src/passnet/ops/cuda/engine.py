@@ -104,7 +104,7 @@ class CudaEngine(Engine[Scan]):
     def forward(self, call: Scan) -> list[Tensor]:
         found, chip, room = self._served(call)
         if room is whole:
-            instead = call.with_matrices(whole.matrices(call.factors))
+            instead = call.with_matrices(whole.matrices(chip, found, call.factors))
             return [*self.forward(instead), *instead.factors]
         outputs, saved = call.outputs_like(), _kept(found, call)
         if outputs[0].numel():
@@ -146,7 +146,7 @@ class CudaEngine(Engine[Scan]):
             instead = call.with_matrices(matrices)
             first, *rest = self._backward(instead, grads, outputs, saved, grad_drive)
             states = call.output_count
-            factors = whole.factor_gradients(call.factors, rest[states])
+            factors = whole.factor_gradients(chip, found, call.factors, rest[states])
             return [first, *rest[:states], *factors, *rest[states + 1 :]]
         if grad_drive is None:
             grad_drive = passes.drive_room(found, saved)

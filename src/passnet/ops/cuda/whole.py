@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cache
+from math import ceil
 
 import torch
 from torch import Tensor
 
 from passnet.ops.cuda.call import Call
+from passnet.ops.cuda.chip import Chip, Launches
+from passnet.ops.cuda.compile import macros, read_source
 from passnet.ops.cuda.small_plan import plan
+from passnet.ops.cuda.tensors import dense
+
+THREADS = 256
+"""Of a block: `whole.cu` has the same."""
 
 AT_LEAST = 1.1
 """How many times the cycles factors have to take: forming matrices and gradients takes some too."""
@@ -40,20 +48,39 @@ def _cycles(call: Call, shared_limit: int) -> float | None:
     return None if None in plans else sum(found.cycles for found in plans if found is not None)
 
 
-def matrices(factors: Sequence[Tensor]) -> Tensor:
+def source() -> str:
+    """The text of both kernels."""
+    return read_source("ptx.cuh", "whole.cu")
+
+
+def options(call: Call) -> tuple[str, ...]:
+    """Their macros, for a call with factors."""
+    sizes = {"N": call.units, "D": call.rank, "G": call.gates}
+    return macros(sizes | {"DIAG": int(call.diagonal), "TIED": int(call.tied)})
+
+
+@cache
+def _kernel(call: Call, name: str, chip: Chip) -> Launches:
+    return chip.kernel(source(), name, options=options(call), shared=0)
+
+
+def matrices(chip: Chip, call: Call, factors: Sequence[Tensor]) -> Tensor:
     """W = L R, or L R + D, `[G, n, n]`."""
-    left, right, *diagonal = factors
-    product = left @ right
-    if diagonal:
-        product.diagonal(dim1=1, dim2=2).add_(diagonal[0])
-    return product
+    given = [dense(factor) for factor in factors]
+    made = given[0].new_empty(call.gates, call.units, call.units)
+    blocks = ceil(made.numel() / THREADS)
+    kernel = _kernel(call, "form_matrices", chip)
+    kernel.launch((blocks, 1, 1), THREADS, [*(*given, None)[:3], made])
+    return made
 
 
-def factor_gradients(factors: Sequence[Tensor], grad: Tensor) -> list[Tensor]:
+def factor_gradients(
+    chip: Chip, call: Call, factors: Sequence[Tensor], grad: Tensor
+) -> list[Tensor]:
     """Those of L, R and D from that of W."""
-    left, right, *diagonal = factors
-    grad_right = left.mT @ grad
-    if right.shape[0] == 1:
-        grad_right = grad_right.sum(0, keepdim=True)
-    own = [grad.diagonal(dim1=1, dim2=2).clone() for _ in diagonal]
-    return [grad @ right.mT, grad_right, *own]
+    left, right, *_ = [dense(factor) for factor in factors]
+    made = [torch.empty_like(factor, memory_format=torch.contiguous_format) for factor in factors]
+    blocks = ceil(call.gates * call.units * 32 / THREADS) + ceil(right.numel() / THREADS)
+    kernel = _kernel(call, "factor_gradients", chip)
+    kernel.launch((blocks, 1, 1), THREADS, [left, right, grad, *(*made, None)[:3]])
+    return made
