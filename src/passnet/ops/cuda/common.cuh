@@ -23,6 +23,9 @@ __device__ __forceinline__ io_t from_float(float v) {
 }
 #endif
 
+// As it lies in memory: a conversion here would wait for it.
+__device__ __forceinline__ io_t read(const io_t* p, bool valid) { return valid ? *p : from_float(0.0f); }
+
 #if IO_TYPE == 0
 // e^x (or e^2x) as a power of two, with the rounding error of the exponent put back: a polynomial for
 // its fraction, which the chip's own instruction would round to two units in the last place.

@@ -46,17 +46,17 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const long long o = t * step + at[e];
-      loads[0][e] = fetch(grad_states + o, valid[e]);
+      loads[0][e] = read(grad_states + o, valid[e]);
       // With zeros for all else, a sequence that takes no part hands its gradient on as it is.
       const bool moves = valid[e] && party.will_have(e, seq[e]);
       // The state before; an LSTM's states enter only its weight gradients.
       const io_t* before = CELL == 2 ? cells : states;
       const io_t* start = CELL == 2 ? c0 : h0;
-      loads[1][e] = fetch(t > 0 ? before + o - step : start + at[e], moves);
+      loads[1][e] = read(t > 0 ? before + o - step : start + at[e], moves);
 #pragma unroll
-      for (int k = 0; k < SAVED; k++) loads[2 + k][e] = fetch(saved + k * plane + o, moves);
+      for (int k = 0; k < SAVED; k++) loads[2 + k][e] = read(saved + k * plane + o, moves);
 #if CELL == 2
-      loads[2 + SAVED][e] = fetch(grad_cells + o, grad_cells && valid[e]);
+      loads[2 + SAVED][e] = read(grad_cells + o, grad_cells && valid[e]);
 #endif
     }
   };

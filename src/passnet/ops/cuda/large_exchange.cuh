@@ -168,11 +168,6 @@ struct Factors {
     return to_float(masks[((long long)(MASKS == 2 ? g : 0) * B + b) * N + unit0 + i]);
   }
 };
-__device__ __forceinline__ float read(const io_t* p, bool valid) {
-  return valid ? to_float(*p) : 0.0f;
-}
-// As it lies in memory, for later: a conversion here would wait for it.
-__device__ __forceinline__ io_t fetch(const io_t* p, bool valid) { return valid ? *p : from_float(0.0f); }
 
 #define GROUP_SETUP                                                                               \
   extern __shared__ __align__(16) float smem[];                                                   \
@@ -225,7 +220,7 @@ __device__ __forceinline__ io_t fetch(const io_t* p, bool valid) { return valid 
 #define HELD_IN(kind, tensor, known, e)                                                           \
   ((kind) == 0 ? 0.0f                                                                             \
                : RESTS ? __shfl_sync(0xffffffffu, known, seq[e])                                  \
-                           : (kind) == 1 ? read(tensor + (long long)t * B + seats.of(seq[e]), valid[e]) \
-                                         : read(tensor + t * step + at[e], valid[e]))
+                           : (kind) == 1 ? to_float(read(tensor + (long long)t * B + seats.of(seq[e]), valid[e])) \
+                                         : to_float(read(tensor + t * step + at[e], valid[e])))
 #define HELD(e) HELD_IN(HOLD, hold, party.hold_now, e)
 #define CELL_HELD(e) HELD_IN(HOLD_CELL, hold_cell, party.cell_now, e)

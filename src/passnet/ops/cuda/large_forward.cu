@@ -32,9 +32,9 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
 #endif
 #pragma unroll
   for (int e = 0; e < EPT; e++) {
-    h[e] = read(h0 + at[e], valid[e]);
+    h[e] = to_float(read(h0 + at[e], valid[e]));
 #if CELL == 2
-    cell[e] = read(c0 + at[e], valid[e]);
+    cell[e] = to_float(read(c0 + at[e], valid[e]));
 #endif
   }
   // A state never leaves -1 to 1, or where it began: one scale serves all steps.
@@ -91,7 +91,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
     for (int e = 0; e < EPT; e++) {
 #pragma unroll
       for (int g = 0; g < G; g++)
-        drives[g][e] = fetch(drive + g * plane + t * step + at[e], valid[e] && party.has(e, seq[e]));
+        drives[g][e] = read(drive + g * plane + t * step + at[e], valid[e] && party.has(e, seq[e]));
       if (!RESTS) keep[e] = HELD(e);
 #if CELL == 2
       if (!RESTS) keep_cell[e] = CELL_HELD(e);
@@ -113,7 +113,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       const float u = sigmoid(in(1, e) + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, i)));
       float q = fmaf(diag[2][e], h[e], Expand1::read(work, 2, b, i));
 #if INNER
-      q += read(inner + unit0 + i, valid[e]);
+      q += to_float(read(inner + unit0 + i, valid[e]));
 #endif
       const float c = tanh_of(fmaf(r, q, in(2, e)));
       float fresh = fmaf(u, h[e] - c, c);

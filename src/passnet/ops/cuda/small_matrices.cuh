@@ -252,8 +252,6 @@ struct Factors {
   }
 };
 
-// As it lies in memory: a conversion here would wait for it.
-__device__ __forceinline__ io_t read(const io_t* p, bool valid) { return valid ? *p : from_float(0.0f); }
 // Every plane [T, B, N] has one base, the same for all threads; a thread walks it by a byte offset.
 #if WIDE
 typedef unsigned long long offset_t;
