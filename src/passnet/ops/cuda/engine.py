@@ -54,7 +54,7 @@ class CudaEngine(Engine[Scan]):
     What the forward keeps: the gates of every step (reset first), and the d-wide summaries that
     the weight gradients are made of, or the matrices that were multiplied out. The gates take the
     room of the drive, the gradient of the drive takes that of the gates: each step is read before
-    it is written, by the same thread.
+    it is written.
     """
 
     name = "cuda"
