@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 from made_up_runs import experiment_of, write_run
 
-from passnet.config import LowRankPlusDiagonal
+from passnet.config import Cosine, LowRankPlusDiagonal
 from passnet.report.describe import mean_seconds, standing, updates_text
 from passnet.report.groups import first_below, group_runs
 from passnet.report.lines import write_line
@@ -67,6 +67,24 @@ def test_runs_that_were_validated_less_often_are_runs_of_the_preset(tmp_path):
     steered = "char-lm/lrd-gru-1000-64"
     for number, (name, every) in enumerate([(LRD, 100), (LRD, 1000), (steered, 10000)]):
         write_run(tmp_path / f"{number}", experiment_of(name, evaluate_every=every), value=0.9)
+    assert sum(group.is_preset for group in groups_below(tmp_path)) == 1
+
+
+def test_runs_that_were_cut_short_are_runs_of_the_preset(tmp_path):
+    steered = "char-lm/lrd-gru-1000-64"
+    write_run(tmp_path / "a", experiment_of(steered, updates=90_000), value=2.93)
+    write_run(tmp_path / "b", experiment_of(steered, updates=60_000), value=2.99)
+    (group,) = groups_below(tmp_path)
+    assert group.is_preset and [run.place for run in group.runs] == ["a"]
+    assert group.remark == "cut short at 90000 updates, before validation would have ended it"
+    assert group.remark in write_line(steered, group).verdict
+    # One that went on to its end counts instead, whatever came of it.
+    write_run(tmp_path / "c", experiment_of(steered), value=2.95)
+    (group,) = groups_below(tmp_path)
+    assert [run.place for run in group.runs] == ["c"] and not group.remark
+    # Where the cap is the protocol's end, or training looks ahead to it, it is another experiment.
+    write_run(tmp_path / "d", experiment_of(LRD, updates=90_000), value=0.9)
+    write_run(tmp_path / "e", experiment_of(steered, updates=9000, schedule=Cosine()), value=2.9)
     assert sum(group.is_preset for group in groups_below(tmp_path)) == 1
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from passnet.config import METRICS, Experiment, HalveOnPlateau, differences, identity
+from passnet.config import METRICS, Cosine, Experiment, HalveOnPlateau, differences, identity
 from passnet.experiments import get, names
 from passnet.report.read import Run
 
@@ -30,7 +30,7 @@ class Group:
     changes: settings that differ from the preset of that name, as `key=value`; None where no preset
     has the name.
     repeated: further runs of a seed that is already there; they count nowhere.
-    remark: how runs of the preset were looked at otherwise than it asks for.
+    remark: how runs of the preset were looked at or ended otherwise than it asks for.
     """
 
     experiment: Experiment
@@ -119,11 +119,11 @@ def summarise(values: Iterable[float]) -> Summary | None:
 def group_runs(runs: Iterable[Run]) -> list[Group]:
     """Runs by experiment: presets in their own order, then changed ones, then the rest.
 
-    Of several runs of one seed a finished one counts, and of those the first.
+    Of several runs of one seed a finished one counts, of those the longest, and then the first.
     """
     collected: dict[tuple[str, str], list[Run]] = {}
     for run in runs:
-        key = (run.experiment.name, identity(replace(as_often(run.experiment), seed=0)))
+        key = (run.experiment.name, identity(replace(_as_planned(run.experiment), seed=0)))
         collected.setdefault(key, []).append(run)
     groups = [_group(members) for members in collected.values()]
     order = {name: place for place, name in enumerate(names())}
@@ -148,20 +148,36 @@ def first_below(run: Run, metric: str, bound: float) -> int | None:
 
 def _group(members: list[Run]) -> Group:
     by_seed: dict[int, Run] = {}
-    for run in sorted(members, key=lambda run: run.outcome is None):
+    for run in sorted(
+        members, key=lambda run: (run.outcome is None, -(run.experiment.updates or 0))
+    ):
         by_seed.setdefault(run.experiment.seed, run)
     chosen = tuple(by_seed[seed] for seed in sorted(by_seed))
     kept = {id(run) for run in chosen}
-    experiment = as_often(chosen[0].experiment)
-    rarest = max((run.experiment.evaluate_every or 0 for run in chosen), default=0)
-    rarer = rarest > (experiment.evaluate_every or rarest)
+    experiment = _as_planned(chosen[0].experiment)
     return Group(
         experiment=experiment,
         changes=_changes(experiment),
         runs=chosen,
         repeated=tuple(run for run in members if id(run) not in kept),
-        remark=f"validated every {rarest} updates, not {experiment.evaluate_every}" * rarer,
+        remark="; ".join(_remarks(experiment, chosen)),
     )
+
+
+def _remarks(planned: Experiment, runs: Iterable[Run]) -> Iterator[str]:
+    rarest = max(run.experiment.evaluate_every or 0 for run in runs)
+    if rarest > (planned.evaluate_every or rarest):
+        yield f"validated every {rarest} updates, not {planned.evaluate_every}"
+    short = [run for run in runs if run.experiment.updates != planned.updates and run.outcome]
+    ends = {run.outcome.updates for run in short if run.outcome}
+    cut = sorted(ends & {run.experiment.updates for run in short})
+    if cut:
+        ends = " and ".join(map(str, cut))
+        yield f"cut short at {ends} updates, before validation would have ended it"
+
+
+def _as_planned(experiment: Experiment) -> Experiment:
+    return as_long(as_often(experiment))
 
 
 def as_often(experiment: Experiment) -> Experiment:
@@ -176,6 +192,20 @@ def as_often(experiment: Experiment) -> Experiment:
     if steers or every is None or own is None or every % own:
         return experiment
     return replace(experiment, evaluate_every=own)
+
+
+def as_long(experiment: Experiment) -> Experiment:
+    """The experiment with the cap of its preset where a look at validation is to end it.
+
+    A lower cap changes no update before it: such a run is the preset's, cut short.
+    """
+    preset = get(experiment.name) if experiment.name in names() else None
+    if preset is None or preset.patience is None or preset.updates is None:
+        return experiment
+    ahead = isinstance(experiment.schedule, Cosine) or experiment.ema is not None
+    if ahead or experiment.updates is None or experiment.updates >= preset.updates:
+        return experiment
+    return replace(experiment, updates=preset.updates)
 
 
 def _changes(experiment: Experiment) -> tuple[str, ...] | None:
