@@ -21,6 +21,7 @@ from passnet.ops.cuda.weights import (
     sums_of,
     tiles,
 )
+from passnet.ops.cuda.weights import ROWS as STAGE
 from passnet.ops.inputs import Inputs, Source
 
 UNITS, ROWS, THREADS = 128, 32, 128
@@ -97,13 +98,13 @@ def _drive_launch(sizes: tuple, rows: int, chip: Chip) -> tuple[Launches, tuple,
 
 
 @cache
-def gradient_tiles(units: int, width: int, *, symbols: bool) -> Tiles:
+def gradient_tiles(units: int, width: int, *, symbols: bool, dtype: torch.dtype) -> Tiles:
     """How the gradients of input matrices are cut; symbols all have their sums in one tile."""
     if not symbols:
-        return tiles(units, width, wide=width >= WIDE and units >= MANY_UNITS)
+        return tiles(units, width, wide=width >= WIDE and units >= MANY_UNITS, dtype=dtype)
     shared = 4 * width * (UNITS + 1)
     resident = min(BLOCKS_EACH, SHARED_EACH // (shared + LIST + RESERVED))
-    return Tiles((("WIDTH", width),), UNITS, shared, ceil(units / UNITS), resident)
+    return Tiles((("WIDTH", width),), UNITS, shared, ceil(units / UNITS), STAGE, resident)
 
 
 @cache
@@ -158,7 +159,7 @@ def gradients(
 @lru_cache(4096)
 def _gradient_sums(what: tuple, rows: int, chip: Chip) -> Sums:
     gates, units, width, dtype, symbols, bias, rests = what
-    cut = gradient_tiles(units, width, symbols=symbols)
+    cut = gradient_tiles(units, width, symbols=symbols, dtype=dtype)
     options = gradient_options(cut, gates, units, dtype, bias=bias, rests=rests)
     results = gates * units * (width + bias)
     numbers = {"jobs": gates, "rows": rows, "in_chunk": results, "in_all": results}

@@ -10,7 +10,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
               const io_t* __restrict__ states, const io_t* __restrict__ cells,
               const io_t* saved, io_t* grad_drive,
               io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0,
-              float* __restrict__ summaries, float* exchange,
+              io_t* __restrict__ summaries, float* exchange,
               const long long* __restrict__ order, int T, int B, int b0) {
   GROUP_SETUP
   exchange1.project.load(wp1, room, [&](int gate, int row, int k) {

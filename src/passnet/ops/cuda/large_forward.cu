@@ -8,7 +8,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
              const io_t* __restrict__ masks, const io_t* __restrict__ hold,
              const io_t* __restrict__ hold_cell, const io_t* __restrict__ inner,
              io_t* __restrict__ states, io_t* __restrict__ cells, io_t* saved,
-             float* __restrict__ summaries, float* exchange,
+             io_t* __restrict__ summaries, float* exchange,
              const long long* __restrict__ order, int T, int B, int b0) {
   GROUP_SETUP
   exchange1.project.load(wp1, room, [&](int g, int row, int k) {

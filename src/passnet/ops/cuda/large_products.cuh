@@ -93,20 +93,23 @@ struct Seats {
 
 // The sums z of one step as the weight gradients read them: a row for each sequence.
 struct Summary {
-  float* rows;
+  struct __align__(4 * sizeof(io_t)) Four {
+    io_t of[4];
+  };
+  io_t* rows;
   int width;
   const Seats& seats;
   __device__ __forceinline__ void keep(int row, int sequence, const float4& v) const {
     if (sequence >= seats.B) return;
     const int k = row % DP;
-    float* to = rows + (long long)sequence * width + row / DP * D + k;
+    io_t* to = rows + (long long)sequence * width + row / DP * D + k;
+    const Four four = {from_float(v.x), from_float(v.y), from_float(v.z), from_float(v.w)};
     if (D % 4 == 0) {
-      *reinterpret_cast<float4*>(to) = v;
+      *reinterpret_cast<Four*>(to) = four;
     } else {
-      const float values[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
       for (int i = 0; i < 4; i++)
-        if (k + i < D) to[i] = values[i];
+        if (k + i < D) to[i] = four.of[i];
     }
   }
 };
