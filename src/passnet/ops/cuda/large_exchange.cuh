@@ -137,21 +137,22 @@ struct Exchange {
 struct Factors {
   const io_t *left, *right, *diagonal, *masks;
   int B, unit0, block;
-  __device__ __forceinline__ float project(int g, int k, int i) const {
-    if (k >= D || i >= UNITS || unit0 + i >= N) return 0.0f;
-    return to_float(right[((TIED ? 0 : g) * (long long)D + k) * N + unit0 + i]);
+  // As they lie in memory, and zeros outside.
+  __device__ __forceinline__ io_t project(int g, int k, int i) const {
+    const bool inside = k < D && i < UNITS && unit0 + i < N;
+    return read(right + ((TIED ? 0 : g) * (long long)D + k) * N + unit0 + i, inside);
   }
-  __device__ __forceinline__ float expand(int g, int i, int k) const {
-    if (k >= D || i >= UNITS || unit0 + i >= N) return 0.0f;
-    return to_float(left[((long long)g * N + unit0 + i) * D + k]);
+  __device__ __forceinline__ io_t expand(int g, int i, int k) const {
+    const bool inside = k < D && i < UNITS && unit0 + i < N;
+    return read(left + ((long long)g * N + unit0 + i) * D + k, inside);
   }
   // Dense: from unit k of this block's column to unit i of its row, and back. Both come in UP for each
   // block; those that are nobody's have the number N.
   static __device__ __forceinline__ int unit_of(int owner, int i) {
     return i < UNITS ? owner * UNITS + i : N;
   }
-  __device__ __forceinline__ float entry(int g, int to, int from) const {
-    return to < N && from < N ? to_float(left[((long long)g * N + to) * N + from]) : 0.0f;
+  __device__ __forceinline__ io_t entry(int g, int to, int from) const {
+    return read(left + ((long long)g * N + to) * N + from, to < N && from < N);
   }
   __device__ __forceinline__ int across(int i) const {
     return unit_of(block / ACROSS * ACROSS + i / UP, i % UP);
@@ -159,8 +160,8 @@ struct Factors {
   __device__ __forceinline__ int down(int k) const {
     return k < DOWN * UP ? unit_of(k / UP * ACROSS + block % ACROSS, k % UP) : N;
   }
-  __device__ __forceinline__ float dense(int g, int i, int k) const { return entry(g, across(i), down(k)); }
-  __device__ __forceinline__ float dense_back(int g, int i, int k) const {
+  __device__ __forceinline__ io_t dense(int g, int i, int k) const { return entry(g, across(i), down(k)); }
+  __device__ __forceinline__ io_t dense_back(int g, int i, int k) const {
     return entry(g, down(k), across(i));
   }
   __device__ __forceinline__ float mask(int g, int i, int b, bool valid) const {
