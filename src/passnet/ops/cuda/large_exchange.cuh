@@ -109,9 +109,9 @@ struct Exchange {
       send(base + turns.place(b, BUFFER) + SHARES + block % ACROSS * COLUMN + (four * BB + b) * 4,
            v, second, third, fourth, turns.of(b));
   }
-  template <int MANY>
+  template <int MANY, class M>
   __device__ __forceinline__ void among(unsigned* x, float* work, float* spare, const Turns& turns,
-                                        const Summary& summary) {
+                                        const Summary& summary, M meanwhile) {
     float* part = base + (long long)block * P::M * BB;
     if constexpr (DENSE) {
       const int column = block % ACROSS;
@@ -119,18 +119,23 @@ struct Exchange {
         Staged<OPERANDS, DOWN * UP, KD>::template run<MANY>(base + SHARES + column * COLUMN, BUFFER, x, 0,
                                                             turns, z_range);
       project.template run<MANY>(wp, x, SPREAD ? z_range : x_range, part, BUFFER, turns);
+      meanwhile();
       X::template run<MANY>(part - (long long)column * P::M * BB, BUFFER, work, spare, column, turns);
     } else {
       project.template run<MANY>(wp, x, x_range, part, 0, turns);
+      meanwhile();
       P::template reduce<MANY>(base, base + SHARES, spare, block, turns, summary);
       expand.template run<MANY>(we, base + SHARES, work, z_range, turns);
     }
   }
+  // Does something else, that nobody waits for, while shares are on their way.
+  template <class M>
   __device__ __forceinline__ void run(unsigned* x, float* work, float* spare, const Party& party,
-                                      const Summary& summary) {
-    if (!RESTS || party.now == BB) among<BB>(x, work, spare, party.turns, summary);
-    else if (HALF < BB && party.now == HALF) among<HALF>(x, work, spare, party.turns, summary);
-    else P::pass(block, summary);
+                                      const Summary& summary, M meanwhile) {
+    if (!RESTS || party.now == BB) return among<BB>(x, work, spare, party.turns, summary, meanwhile);
+    if (HALF < BB && party.now == HALF) return among<HALF>(x, work, spare, party.turns, summary, meanwhile);
+    meanwhile();
+    P::pass(block, summary);
   }
 };
 
@@ -212,6 +217,10 @@ struct Factors {
           ? to_float(diagonal[g * N + unit0 + unit[e]]) * mask[g][e] : 0.0f;                      \
     }                                                                                             \
   }
+
+// Stores stand in the way of what others wait for. Those of sixteen bits have a place in registers until the shares
+// of an exchange are sent; float32 ones do not, and are made at once.
+constexpr bool LATER = !LOW;
 
 // Where step t keeps its summaries from `slot` on.
 #define SUMMARY(slot) \
