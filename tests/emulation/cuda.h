@@ -183,6 +183,14 @@ inline void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
            (double)from_float16(lanes[column * 4 + from].words[4 + k / 8] >> shift);
   });
 }
+inline void mma_bfloat16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  emulation::tensor_core<16>(c, a, b, [](const emulation::Slot* lanes, int row, int column, int k) {
+    const int shift = k % 2 * 16, from = k % 8 / 2;
+    const unsigned left = lanes[row % 8 * 4 + from].words[row / 8 + k / 8 * 2];
+    const unsigned right = lanes[column * 4 + from].words[4 + k / 8];
+    return (double)__uint_as_float(left >> shift << 16) * (double)__uint_as_float(right >> shift << 16);
+  });
+}
 inline void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   emulation::tensor_core<8>(c, a, b, [](const emulation::Slot* lanes, int row, int column, int k) {
     return emulation::tf32(lanes[row % 8 * 4 + k % 4].words[row / 8 + k / 4 * 2]) *
