@@ -116,6 +116,11 @@ def test_sources_of_the_weight_gradients_compile(compiler, arch):
             50, 9, torch.float32, symbols=symbols, scale=flag, bias=not flag
         )
         assert compiler.compile(inputs.drive_source(), arch=arch, options=options)
+    for dtype, (units, width) in itertools.product(
+        (torch.bfloat16, torch.float16), ((3298, 51), (5459, 64), (1000, 16), (140, 17))
+    ):
+        options = inputs.drive_options(units, width, dtype, symbols=False, scale=False, bias=True)
+        assert compiler.compile(inputs.drive_source(wide=True), arch=arch, options=options)
 
 
 @pytest.mark.parametrize("arch", CHIPS)
