@@ -19,9 +19,10 @@ from passnet.ops.cuda.chip import Chip, Launches, gpu
 PHASES = {
     "gates, loads": ("before", "publish(false);|publish(exchange1, 0, NP1, v);"),
     "operand published": ("behind", "publish(false);|publish(exchange1, 0, NP1, v);"),
-    "next loads asked for": ("before", "exchange1.run(xs, work, spare, party, SUMMARY(0));"),
+    "next loads asked for": ("before", "exchange1.run(xs, work, spare, party, SUMMARY(0),"),
     "projection, shares sent": (
         "behind", "project.template run<MANY>(wp, x, x_range, part, 0, turns);"),
+    "stores that waited": ("before", "P::template reduce<MANY>(base, base + SHARES,"),
     "wait for shares": ("before", "if (LANES > 1) {\n        if (lane < LANES) reinterpret_cast"),
     "sum, send it": (
         "behind", "P::template reduce<MANY>(base, base + SHARES, spare, block, turns, summary);"),

@@ -97,20 +97,30 @@ def test_sources_of_the_weight_gradients_compile(compiler, arch):
         Call("lstm", 1740, 300, torch.float32),
         Call("gru_after", 128, None, torch.float32, inner_bias=True),
         Call("gru_before", 131, None, torch.bfloat16, masks=1),
+        Call("gru_after", 3298, 128, torch.bfloat16, diagonal=True),
         Call("lstm", 1000, None, torch.float32, masks=2, hold=1, hold_cell=1),
     ):
         options = weights.recurrent_options(call, weights.tiles_of(call))
         assert compiler.compile(weights.source("weight"), arch=arch, options=options)
     for symbols, flag in itertools.product((False, True), (False, True)):
-        for units, width in ((50, 9), (700, 50)):
-            cut = inputs.gradient_tiles(units, width, symbols=symbols)
-            options = inputs.gradient_options(cut, 3, units, torch.float32, bias=flag, rests=flag)
+        for units, width, dtype in (
+            (50, 9, torch.float32),
+            (700, 50, torch.float32),
+            (701, 51, torch.float16),
+        ):
+            cut = inputs.gradient_tiles(units, width, symbols=symbols, dtype=dtype)
+            options = inputs.gradient_options(cut, 3, units, dtype, bias=flag, rests=flag)
             text = weights.source("symbol" if symbols else "weight")
             assert compiler.compile(text, arch=arch, options=options)
         options = inputs.drive_options(
             50, 9, torch.float32, symbols=symbols, scale=flag, bias=not flag
         )
         assert compiler.compile(inputs.drive_source(), arch=arch, options=options)
+    for dtype, (units, width) in itertools.product(
+        (torch.bfloat16, torch.float16), ((3298, 51), (5459, 64), (1000, 16), (140, 17))
+    ):
+        options = inputs.drive_options(units, width, dtype, symbols=False, scale=False, bias=True)
+        assert compiler.compile(inputs.drive_source(wide=True), arch=arch, options=options)
 
 
 @pytest.mark.parametrize("arch", CHIPS)
@@ -192,10 +202,11 @@ def test_layouts_do_not_depend_on_steps_or_batch():
 
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("planes", [1, 2, 3, 4])
-def test_weight_gradients_take_no_more_than_every_chip_grants_a_block(wide, planes):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_weight_gradients_take_no_more_than_every_chip_grants_a_block(wide, planes, dtype):
     granted = 99 * 1024  # compute capability 8.6 and 8.9
-    widths = range(1, 600)
-    assert max(weights.tiles(128, w, wide=wide, planes=planes).shared for w in widths) <= granted
+    cuts = (weights.tiles(128, w, wide=wide, dtype=dtype, planes=planes) for w in range(1, 600))
+    assert max(cut.shared for cut in cuts) <= granted
 
 
 def test_a_large_scan_takes_the_smallest_groups_that_fit():

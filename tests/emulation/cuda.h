@@ -86,6 +86,7 @@ inline float toward_zero(double sum) {
   const bool beyond = near > 0 ? near > sum : near < sum;
   return beyond ? __uint_as_float(__float_as_uint(near) - 1) : near;
 }
+inline double bfloat16(unsigned bits) { return __uint_as_float(bits << 16); }
 inline double tf32(unsigned bits) { return __uint_as_float(bits & 0xffffe000u); }
 }  // namespace emulation
 #define __syncthreads() emulation::synchronize(__LINE__)
@@ -182,6 +183,29 @@ inline void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
     return (double)from_float16(lanes[row % 8 * 4 + from].words[row / 8 + k / 8 * 2] >> shift) *
            (double)from_float16(lanes[column * 4 + from].words[4 + k / 8] >> shift);
   });
+}
+inline void mma_bfloat16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  emulation::tensor_core<16>(c, a, b, [](const emulation::Slot* lanes, int row, int column, int k) {
+    const int shift = k % 2 * 16, from = k % 8 / 2;
+    return emulation::bfloat16(lanes[row % 8 * 4 + from].words[row / 8 + k / 8 * 2] >> shift) *
+           emulation::bfloat16(lanes[column * 4 + from].words[4 + k / 8] >> shift);
+  });
+}
+inline void load_turned(unsigned (&words)[4], const void* row) {
+  if (reinterpret_cast<unsigned long long>(row) % 16) emulation::fail("a row of a square is not aligned");
+  emulation::memory_changed();
+  const unsigned long long own = reinterpret_cast<unsigned long long>(row);
+  const emulation::Slot* lanes = emulation::trade({{(unsigned)own, (unsigned)(own >> 32)}}, -1);
+  const int lane = threadIdx.x % 32;
+  for (int square = 0; square < 4; square++) {
+    unsigned short pair[2];
+    for (int i = 0; i < 2; i++) {
+      const unsigned* at = lanes[square * 8 + lane % 4 * 2 + i].words;
+      pair[i] = reinterpret_cast<const unsigned short*>(at[0] | (unsigned long long)at[1] << 32)[lane / 4];
+    }
+    words[square] = pair[0] | (unsigned)pair[1] << 16;
+  }
+  emulation::memory_changed();
 }
 inline void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
   emulation::tensor_core<8>(c, a, b, [](const emulation::Slot* lanes, int row, int column, int k) {

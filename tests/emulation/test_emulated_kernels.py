@@ -28,6 +28,7 @@ from emulated_scans import (
 from emulator import BACKWARDS
 from gpu import scan_cases
 from gpu.input_cases import KINDS, compared, made
+from gpu.input_cases import cast as rounded
 from gpu.scan_cases import Case, cast, kernel, loop, make, rms, scan_of, strided
 
 from passnet.ops.cuda import Call, engine, inputs, large, large_plan, small, weights, whole
@@ -345,6 +346,40 @@ def test_symbols_of_many_rows_in_a_chunk(emulator):
 def test_gradients_of_inputs_on_tensor_cores(emulator, monkeypatch, shape, bias, dtype):
     use_tensor_cores(monkeypatch)
     check_inputs(shape, KINDS[0], bias, dtype, emulator())
+
+
+@pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16], ids=str)
+@pytest.mark.parametrize(
+    "shape, bias, processors",
+    [
+        ((3, 41, 3, 131, 51), True, 1),
+        ((2, 29, 5, 260, 17), True, 2),
+        ((1, 37, 3, 520, 64), False, 2),
+        ((3, 5, 3, 142, 33), True, 8),
+        ((2, 1, 1, 300, 16), False, 8),
+        ((1, 13, 5, 257, 48), True, 2),
+    ],
+    ids=str,
+)
+def test_the_drive_of_short_features_on_tensor_cores(emulator, shape, bias, processors, dtype):
+    """Stores of two to sixteen bytes, tiles of rows in one chunk or several, the last not full."""
+    chip = emulator(processors=processors)
+    exact, _ = made(shape, *KINDS[0], bias, dtype, device="cpu")
+    given, truth = rounded(exact, dtype), exact.drive()
+    drive = inputs.form_drive(given, chip)
+    assert_accurate(drive, reference=given.drive(), truth=truth, name="drive")
+    for chip.order in (BACKWARDS, SHUFFLED):
+        assert torch.equal(inputs.form_drive(given, chip), drive)
+
+
+def test_tensor_cores_form_the_drive_of_wide_short_features_only(emulator):
+    def wide(units, width, dtype, *, symbols=False):
+        sizes = (3, units, width, dtype, symbols, False, True)
+        return inputs._drive_launch(sizes, 100, emulator())[3]
+
+    assert wide(128, 16, BFLOAT16) and wide(3298, 51, FLOAT16)
+    assert not wide(128, 15, BFLOAT16) and not wide(127, 51, FLOAT16)
+    assert not wide(128, 16, torch.float32) and not wide(128, 16, BFLOAT16, symbols=True)
 
 
 @pytest.mark.parametrize("bias", [False, True])

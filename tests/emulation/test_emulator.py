@@ -170,26 +170,33 @@ def test_short_formats_round_as_they_should(emulator, dtype):
         assert torch.equal(back, values.half().float())
 
 
-def test_the_tensor_core_multiplies_its_fragments(emulator):
-    """The layout of fragments is that of the PTX manual, for mma.m16n8k16 with float16."""
+@pytest.mark.parametrize(
+    "name, short, dtype",
+    [("mma", "to_float16", torch.float16), ("mma_bfloat16", "to_bfloat16", torch.bfloat16)],
+    ids=["float16", "bfloat16"],
+)
+def test_the_tensor_core_multiplies_its_fragments(emulator, name, short, dtype):
+    """The layout of fragments is that of the PTX manual, for mma.m16n8k16 with either format."""
     body = """
       const int g = threadIdx.x % 32 / 4, t = threadIdx.x % 4 * 2;
-      auto left_at = [&](int row, int k) {
-        return pack_halves(a[row * 16 + k], a[row * 16 + k + 1]);
+      auto pack = [&](float lower, float upper) { return SHORT(lower) | SHORT(upper) << 16; };
+      auto left_at = [&](int row, int k) -> unsigned {
+        return pack(a[row * 16 + k], a[row * 16 + k + 1]);
       };
-      auto right_at = [&](int k, int column) {
-        return pack_halves(b[k * 8 + column], b[k * 8 + 8 + column]);
+      auto right_at = [&](int k, int column) -> unsigned {
+        return pack(b[k * 8 + column], b[k * 8 + 8 + column]);
       };
       const unsigned left[4] = {left_at(g, t), left_at(g + 8, t), left_at(g, t + 8),
                                 left_at(g + 8, t + 8)};
       const unsigned right[2] = {right_at(t, g), right_at(t + 8, g)};
       float sum[4] = {1.0f, 1.0f, 1.0f, 1.0f};
-      mma(sum, left, right);
+      MMA(sum, left, right);
       for (int i = 0; i < 4; i++) c[(g + i / 2 * 8) * 8 + t + i % 2] = sum[i];"""
+    body = body.replace("SHORT", short).replace("MMA", name)
     made = probe(emulator(), "const float* a, const float* b, float* c", body)
     a, b, c = torch.randn(16, 16), torch.randn(16, 8), torch.zeros(16, 8)
     run(made, a, b, c)
-    exact = a.half().double() @ b.half().double() + 1
+    exact = a.to(dtype).double() @ b.to(dtype).double() + 1
     assert ((c - exact).abs() <= exact.abs() * 2**-23).all()
     assert (c.abs() <= exact.abs()).all(), "a tensor core rounds towards zero"
 
@@ -299,11 +306,11 @@ def test_every_barrier_of_the_kernels_is_needed(emulator, monkeypatch, name, spa
         data = cast((data or make)(case, device="cpu"), case.dtype)
         return chip, lambda: kernel(case, data, **where(chip, room))
 
-    def drive(chip: Emulator, kind: str = "features"):
-        exact, grad = made((4, 80, 4, 37, 10), kind, False, True, torch.float32, "cpu")
+    def drive(chip: Emulator, kind: str = "features", width=10, dtype=torch.float32):
+        exact, grad = made((4, 80, 4, 37, width), kind, False, True, dtype, "cpu")
 
         def results():
-            triples = compared(exact, grad, torch.float32, chip)
+            triples = compared(exact, grad, dtype, chip)
             return {which: triple[0] for which, triple in triples.items()}
 
         return chip, results
@@ -320,6 +327,9 @@ def test_every_barrier_of_the_kernels_is_needed(emulator, monkeypatch, name, spa
 
     if name == "drive.cu":
         trials = [drive(chip(processors=1))]
+    elif name == "wide_drive.cu":
+        use_tensor_cores(monkeypatch)
+        trials = [drive(chip(processors=1), width=17, dtype=torch.bfloat16)]
     elif name == "symbols.cu":
         trials = [drive(chip(processors=1), "symbols")]
     elif name == "normalise.cu":

@@ -21,13 +21,18 @@ from passnet.ops.cuda.weights import (
     sums_of,
     tiles,
 )
+from passnet.ops.cuda.weights import ROWS as STAGE
 from passnet.ops.inputs import Inputs, Source
 
 UNITS, ROWS, THREADS = 128, 32, 128
 WIDEST = 64
 """Columns of an input matrix that the kernels hold on chip; beyond, ordinary products serve."""
 WIDE = 16
-"""From here on, for many units, tensor cores form the gradient of features."""
+"""From here on, for many units, tensor cores form the gradient of features, and in sixteen bits
+what they give to the gates: below, the few products are not what takes the time."""
+WIDE_UNITS, WIDE_RESIDENT = 256, 3
+"""Units of a block that forms the drive on tensor cores, and how many of them a multiprocessor has
+registers for. Rows of a tile and threads are as many as without."""
 LIST = 16 * (UNITS + 1)
 """Bytes of a list of rows, and of its counts, beside the sums of symbols."""
 BLOCKS_EACH = 8
@@ -40,9 +45,9 @@ def serves(inputs: Inputs) -> bool:
     return narrow and inputs.weight.dtype in ELEMENTS and inputs.x.numel() > 0
 
 
-def drive_source() -> str:
-    """The text of the forward kernel."""
-    return read_source("ptx.cuh", "common.cuh", "drive.cu")
+def drive_source(*, wide: bool = False) -> str:
+    """The text of the forward kernel, `form_drive` or on tensor cores `form_wide_drive`."""
+    return read_source("ptx.cuh", "common.cuh", "wide_drive.cu" if wide else "drive.cu")
 
 
 @cache
@@ -60,6 +65,12 @@ def _drive_kernel(options: tuple[str, ...], chip: Chip) -> Launches:
     return chip.kernel(drive_source(), "form_drive", options=options, shared=0)
 
 
+@cache
+def _wide_drive_kernel(options: tuple[str, ...], shared: int, chip: Chip) -> Launches:
+    text = drive_source(wide=True)
+    return chip.kernel(text, "form_wide_drive", options=options, shared=shared)
+
+
 def drive_of(source: Source, chip: Chip, *, room: Tensor | None = None) -> Tensor:
     """What a source gives to every gate at every step; in `room`, if inputs form it."""
     if isinstance(source, Tensor):
@@ -73,37 +84,42 @@ def form_drive(inputs: Inputs, chip: Chip, *, room: Tensor | None = None) -> Ten
     drive = weight.new_empty(inputs.shape) if room is None else room
     symbols, rows = not x.is_floating_point(), x.shape[0] * x.shape[1]
     sizes = (*weight.shape, weight.dtype, symbols, scale is not None, bias is not None)
-    kernel, grid, each = _drive_launch(sizes, rows, chip)
-    kernel.launch(
-        grid,
-        THREADS,
-        [None if symbols else x, x if symbols else None, dense(scale), weight.contiguous(),
-         dense(bias), drive, rows, each],
-    )  # fmt: skip
+    kernel, grid, each, wide = _drive_launch(sizes, rows, chip)
+    given = [x] if wide else [None if symbols else x, x if symbols else None, dense(scale)]
+    given = [*given, weight.contiguous(), dense(bias), drive, rows, each]
+    kernel.launch(grid, THREADS, given)
     return drive
 
 
 @lru_cache(4096)
-def _drive_launch(sizes: tuple, rows: int, chip: Chip) -> tuple[Launches, tuple, int]:
-    """The kernel, its grid and the rows of a block."""
+def _drive_launch(sizes: tuple, rows: int, chip: Chip) -> tuple[Launches, tuple, int, bool]:
+    """The kernel, its grid, the rows of a block, and whether tensor cores multiply."""
     gates, units, width, dtype, symbols, scale, bias = sizes
     options = drive_options(units, width, dtype, symbols=symbols, scale=scale, bias=bias)
-    shared = 4 * width * (UNITS + 1 + (0 if symbols else ROWS)) + RESERVED
-    resident = min(BLOCKS_EACH, SHARED_EACH // shared)
-    across = ceil(units / UNITS)
+    wide = not symbols and dtype.itemsize == 2 and width >= WIDE and units >= MANY_UNITS
+    if wide:
+        # Two tiles of rows and their results; the kernel says why rows are so far apart.
+        shared = 2 * 2 * ROWS * (16 * (ceil(width / 16) | 1) + WIDE_UNITS + 8)
+        kernel = _wide_drive_kernel(options, shared, chip)
+        resident = min(WIDE_RESIDENT, SHARED_EACH // (shared + RESERVED))
+    else:
+        shared = 4 * width * (UNITS + 1 + (0 if symbols else ROWS)) + RESERVED
+        kernel = _drive_kernel(options, chip)
+        resident = min(BLOCKS_EACH, SHARED_EACH // shared)
+    across = ceil(units / (WIDE_UNITS if wide else UNITS))
     wanted = chip.processors * resident // (across * gates) or 1
     each = ceil(ceil(rows / min(wanted, ceil(rows / ROWS))) / ROWS) * ROWS
-    return _drive_kernel(options, chip), (across, gates, ceil(rows / each)), each
+    return kernel, (across, gates, ceil(rows / each)), each, wide
 
 
 @cache
-def gradient_tiles(units: int, width: int, *, symbols: bool) -> Tiles:
+def gradient_tiles(units: int, width: int, *, symbols: bool, dtype: torch.dtype) -> Tiles:
     """How the gradients of input matrices are cut; symbols all have their sums in one tile."""
     if not symbols:
-        return tiles(units, width, wide=width >= WIDE and units >= MANY_UNITS)
+        return tiles(units, width, wide=width >= WIDE and units >= MANY_UNITS, dtype=dtype)
     shared = 4 * width * (UNITS + 1)
     resident = min(BLOCKS_EACH, SHARED_EACH // (shared + LIST + RESERVED))
-    return Tiles((("WIDTH", width),), UNITS, shared, ceil(units / UNITS), resident)
+    return Tiles((("WIDTH", width),), UNITS, shared, ceil(units / UNITS), STAGE, resident)
 
 
 @cache
@@ -158,7 +174,7 @@ def gradients(
 @lru_cache(4096)
 def _gradient_sums(what: tuple, rows: int, chip: Chip) -> Sums:
     gates, units, width, dtype, symbols, bias, rests = what
-    cut = gradient_tiles(units, width, symbols=symbols)
+    cut = gradient_tiles(units, width, symbols=symbols, dtype=dtype)
     options = gradient_options(cut, gates, units, dtype, bias=bias, rests=rests)
     results = gates * units * (width + bias)
     numbers = {"jobs": gates, "rows": rows, "in_chunk": results, "in_all": results}

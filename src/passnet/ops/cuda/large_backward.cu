@@ -10,7 +10,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
               const io_t* __restrict__ states, const io_t* __restrict__ cells,
               const io_t* saved, io_t* grad_drive,
               io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0,
-              float* __restrict__ summaries, float* exchange,
+              io_t* __restrict__ summaries, float* exchange,
               const long long* __restrict__ order, int T, int B, int b0) {
   GROUP_SETUP
   exchange1.project.load(wp1, room, [&](int gate, int row, int k) {
@@ -105,6 +105,22 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       sum = fmaf(mask[g][e], Expand1::read(work, g, seq[e], unit[e]), sum);
     return sum;
   };
+  // The gradient of a step's drive.
+  io_t left_behind[LATER ? G : 1][EPT];
+  auto store = [&](int g, int e, int t, io_t v) {
+    if (valid[e]) grad_drive[g * plane + t * step + at[e]] = v;
+  };
+  auto leave = [&](int g, int e, int t, float v) {
+    if (LATER) left_behind[LATER ? g : 0][e] = from_float(v);
+    else store(g, e, t, from_float(v));
+  };
+  auto store_left = [&](int t) {
+    if (!LATER) return;
+#pragma unroll
+    for (int e = 0; e < EPT; e++)
+#pragma unroll
+      for (int g = 0; g < G; g++) store(g, e, t, left_behind[LATER ? g : 0][e]);
+  };
   party.ask(T - 1);
   party.learn();
   ask(T - 1);
@@ -137,13 +153,10 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       v[1][e] = dkeep;
       v[2][e] = dcand;
       v[3][e] = dout;
-      if (valid[e]) {
-        io_t* p = grad_drive + t * step + at[e];
-        p[0] = from_float(din);
-        p[plane] = from_float(dkeep);
-        p[2 * plane] = from_float(dcand);
-        p[3 * plane] = from_float(dout);
-      }
+      leave(0, e, t, din);
+      leave(1, e, t, dkeep);
+      leave(2, e, t, dcand);
+      leave(3, e, t, dout);
     }
 #else
     float dc[EPT];
@@ -159,11 +172,8 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       if (HOLD) direct[e] = fmaf(keep, total, direct[e]);
       direct[e] = fmaf(diag[1][e], du, direct[e]);
       v[1][e] = du;
-      io_t* p = grad_drive + t * step + at[e];
-      if (valid[e]) {
-        p[plane] = from_float(du);
-        p[2 * plane] = from_float(dc[e]);
-      }
+      leave(1, e, t, du);
+      leave(2, e, t, dc[e]);
 #if CELL == 0
       const float r = in(2, e);
       const float dq = dc[e] * r;
@@ -172,14 +182,14 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       direct[e] = fmaf(diag[2][e], dq, direct[e]);
       v[0][e] = dr;
       v[2][e] = dq;
-      if (valid[e]) p[0] = from_float(dr);
+      leave(0, e, t, dr);
 #else
       v[2][e] = dc[e];
 #endif
     }
 #if CELL == 1
     publish(exchange2, 2, 1, v);
-    exchange2.run(xs + 2 * PLANE, work, spare, party, SUMMARY(FZ1));
+    exchange2.run(xs + 2 * PLANE, work, spare, party, SUMMARY(FZ1), [] {});
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const float r = in(2, e);
@@ -190,14 +200,14 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       direct[e] = fmaf(ds, r, direct[e]);
       direct[e] = fmaf(diag[0][e], dr, direct[e]);
       v[0][e] = dr;
-      if (valid[e]) grad_drive[t * step + at[e]] = from_float(dr);
+      leave(0, e, t, dr);
     }
 #endif
 #endif
     publish(exchange1, 0, NP1, v);
     party.learn();
     if (t > 0) ask(t - 1);
-    exchange1.run(xs, work, spare, party, SUMMARY(0));
+    exchange1.run(xs, work, spare, party, SUMMARY(0), [&] { store_left(t); });
 #pragma unroll
     for (int e = 0; e < EPT; e++)
       dh[e] = !valid[e] ? 0.0f : party.has(e, seq[e]) ? direct[e] + back1(e) : direct[e];

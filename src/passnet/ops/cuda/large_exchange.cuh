@@ -109,9 +109,9 @@ struct Exchange {
       send(base + turns.place(b, BUFFER) + SHARES + block % ACROSS * COLUMN + (four * BB + b) * 4,
            v, second, third, fourth, turns.of(b));
   }
-  template <int MANY>
+  template <int MANY, class M>
   __device__ __forceinline__ void among(unsigned* x, float* work, float* spare, const Turns& turns,
-                                        const Summary& summary) {
+                                        const Summary& summary, M meanwhile) {
     float* part = base + (long long)block * P::M * BB;
     if constexpr (DENSE) {
       const int column = block % ACROSS;
@@ -119,39 +119,45 @@ struct Exchange {
         Staged<OPERANDS, DOWN * UP, KD>::template run<MANY>(base + SHARES + column * COLUMN, BUFFER, x, 0,
                                                             turns, z_range);
       project.template run<MANY>(wp, x, SPREAD ? z_range : x_range, part, BUFFER, turns);
+      meanwhile();
       X::template run<MANY>(part - (long long)column * P::M * BB, BUFFER, work, spare, column, turns);
     } else {
       project.template run<MANY>(wp, x, x_range, part, 0, turns);
+      meanwhile();
       P::template reduce<MANY>(base, base + SHARES, spare, block, turns, summary);
       expand.template run<MANY>(we, base + SHARES, work, z_range, turns);
     }
   }
+  // Does something else, that nobody waits for, while shares are on their way.
+  template <class M>
   __device__ __forceinline__ void run(unsigned* x, float* work, float* spare, const Party& party,
-                                      const Summary& summary) {
-    if (!RESTS || party.now == BB) among<BB>(x, work, spare, party.turns, summary);
-    else if (HALF < BB && party.now == HALF) among<HALF>(x, work, spare, party.turns, summary);
-    else P::pass(block, summary);
+                                      const Summary& summary, M meanwhile) {
+    if (!RESTS || party.now == BB) return among<BB>(x, work, spare, party.turns, summary, meanwhile);
+    if (HALF < BB && party.now == HALF) return among<HALF>(x, work, spare, party.turns, summary, meanwhile);
+    meanwhile();
+    P::pass(block, summary);
   }
 };
 
 struct Factors {
   const io_t *left, *right, *diagonal, *masks;
   int B, unit0, block;
-  __device__ __forceinline__ float project(int g, int k, int i) const {
-    if (k >= D || i >= UNITS || unit0 + i >= N) return 0.0f;
-    return to_float(right[((TIED ? 0 : g) * (long long)D + k) * N + unit0 + i]);
+  // As they lie in memory, and zeros outside.
+  __device__ __forceinline__ io_t project(int g, int k, int i) const {
+    const bool inside = k < D && i < UNITS && unit0 + i < N;
+    return read(right + ((TIED ? 0 : g) * (long long)D + k) * N + unit0 + i, inside);
   }
-  __device__ __forceinline__ float expand(int g, int i, int k) const {
-    if (k >= D || i >= UNITS || unit0 + i >= N) return 0.0f;
-    return to_float(left[((long long)g * N + unit0 + i) * D + k]);
+  __device__ __forceinline__ io_t expand(int g, int i, int k) const {
+    const bool inside = k < D && i < UNITS && unit0 + i < N;
+    return read(left + ((long long)g * N + unit0 + i) * D + k, inside);
   }
   // Dense: from unit k of this block's column to unit i of its row, and back. Both come in UP for each
   // block; those that are nobody's have the number N.
   static __device__ __forceinline__ int unit_of(int owner, int i) {
     return i < UNITS ? owner * UNITS + i : N;
   }
-  __device__ __forceinline__ float entry(int g, int to, int from) const {
-    return to < N && from < N ? to_float(left[((long long)g * N + to) * N + from]) : 0.0f;
+  __device__ __forceinline__ io_t entry(int g, int to, int from) const {
+    return read(left + ((long long)g * N + to) * N + from, to < N && from < N);
   }
   __device__ __forceinline__ int across(int i) const {
     return unit_of(block / ACROSS * ACROSS + i / UP, i % UP);
@@ -159,8 +165,8 @@ struct Factors {
   __device__ __forceinline__ int down(int k) const {
     return k < DOWN * UP ? unit_of(k / UP * ACROSS + block % ACROSS, k % UP) : N;
   }
-  __device__ __forceinline__ float dense(int g, int i, int k) const { return entry(g, across(i), down(k)); }
-  __device__ __forceinline__ float dense_back(int g, int i, int k) const {
+  __device__ __forceinline__ io_t dense(int g, int i, int k) const { return entry(g, across(i), down(k)); }
+  __device__ __forceinline__ io_t dense_back(int g, int i, int k) const {
     return entry(g, down(k), across(i));
   }
   __device__ __forceinline__ float mask(int g, int i, int b, bool valid) const {
@@ -211,6 +217,10 @@ struct Factors {
           ? to_float(diagonal[g * N + unit0 + unit[e]]) * mask[g][e] : 0.0f;                      \
     }                                                                                             \
   }
+
+// Stores stand in the way of what others wait for. Those of sixteen bits have a place in registers until the shares
+// of an exchange are sent; float32 ones do not, and are made at once.
+constexpr bool LATER = !LOW;
 
 // Where step t keeps its summaries from `slot` on.
 #define SUMMARY(slot) \

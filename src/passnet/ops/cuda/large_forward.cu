@@ -8,7 +8,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
              const io_t* __restrict__ masks, const io_t* __restrict__ hold,
              const io_t* __restrict__ hold_cell, const io_t* __restrict__ inner,
              io_t* __restrict__ states, io_t* __restrict__ cells, io_t* saved,
-             float* __restrict__ summaries, float* exchange,
+             io_t* __restrict__ summaries, float* exchange,
              const long long* __restrict__ order, int T, int B, int b0) {
   GROUP_SETUP
   exchange1.project.load(wp1, room, [&](int g, int row, int k) {
@@ -66,16 +66,33 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
     if (!SPREAD) __syncthreads();
   };
   publish(true);
+  // What a step leaves behind: its states, its cells, and from GATES on its gates.
+  constexpr int GATES = CELL == 2 ? 2 : 1, LEFT = GATES + (CELL == 1 ? 3 : 4);
+  io_t left_behind[LATER ? LEFT : 1][EPT];
+  auto store = [&](int k, int e, int t, io_t v) {
+    io_t* to = k == 0 ? states : k < GATES ? cells : saved + (k - GATES) * plane;
+    if (valid[e]) to[t * step + at[e]] = v;
+  };
+  auto leave = [&](int k, int e, int t, float v) {
+    if (LATER) left_behind[LATER ? k : 0][e] = from_float(v);
+    else store(k, e, t, from_float(v));
+  };
+  auto store_left = [&](int t) {
+    if (!LATER || t < 0) return;
+#pragma unroll
+    for (int e = 0; e < EPT; e++)
+#pragma unroll
+      for (int k = 0; k < LEFT; k++) store(k, e, t, left_behind[LATER ? k : 0][e]);
+  };
   // The state of a sequence that takes no part stays. Its gates are zero, not unwritten: the backward may
   // seat it beside others, with whom it does take part.
-  auto stay = [&](int e, long long now) {
-    if (!valid[e]) return;
-    states[now + at[e]] = from_float(h[e]);
+  auto stay = [&](int e, int t) {
+    leave(0, e, t, h[e]);
 #if CELL == 2
-    cells[now + at[e]] = from_float(cell[e]);
+    leave(1, e, t, cell[e]);
 #endif
 #pragma unroll
-    for (int k = 0; k < (CELL == 1 ? 3 : 4); k++) saved[k * plane + now + at[e]] = from_float(0.0f);
+    for (int k = GATES; k < LEFT; k++) leave(k, e, t, 0.0f);
   };
 
   party.ask(0);
@@ -97,16 +114,15 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       if (!RESTS) keep_cell[e] = CELL_HELD(e);
 #endif
     }
-    exchange1.run(xs, work, spare, party, SUMMARY(0));
+    exchange1.run(xs, work, spare, party, SUMMARY(0), [&] { store_left(t - 1); });
     if (t + 1 < T) party.ask(t + 1);
-    const long long now = t * step;
     auto in = [&](int g, int e) { return to_float(drives[g][e]); };
 #if CELL == 0
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const int b = seq[e], i = unit[e];
       if (!party.has(e, b)) {
-        stay(e, now);
+        stay(e, t);
         continue;
       }
       const float r = sigmoid(in(0, e) + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, i)));
@@ -120,14 +136,11 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       if (RESTS) keep[e] = HELD(e);
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
       h[e] = valid[e] ? fresh : 0.0f;
-      if (valid[e]) {
-        const long long o = now + at[e];
-        states[o] = from_float(fresh);
-        saved[o] = from_float(r);
-        saved[plane + o] = from_float(u);
-        saved[2 * plane + o] = from_float(c);
-        saved[3 * plane + o] = from_float(q);
-      }
+      leave(0, e, t, fresh);
+      leave(GATES, e, t, r);
+      leave(GATES + 1, e, t, u);
+      leave(GATES + 2, e, t, c);
+      leave(GATES + 3, e, t, q);
     }
 #elif CELL == 1
     float u[EPT], from_diag[EPT];
@@ -144,17 +157,15 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
         exchange2.spread(party.turns, 0, e, v);
       else if (inside[e])
         store_halves(xs, i, b, v * scale[e]);
-      if (valid[e]) {
-        saved[now + at[e]] = from_float(r);
-        saved[plane + now + at[e]] = from_float(u[e]);
-      }
+      leave(GATES, e, t, r);
+      leave(GATES + 1, e, t, u[e]);
     }
     if (!SPREAD) __syncthreads();
-    exchange2.run(xs, work, spare, party, SUMMARY(FZ1));
+    exchange2.run(xs, work, spare, party, SUMMARY(FZ1), [] {});
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       if (!party.has(e, seq[e])) {
-        stay(e, now);
+        stay(e, t);
         continue;
       }
       const float c = tanh_of(from_diag[e] + Expand2::read(work, 0, seq[e], unit[e]));
@@ -162,17 +173,15 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       if (RESTS) keep[e] = HELD(e);
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
       h[e] = valid[e] ? fresh : 0.0f;
-      if (valid[e]) {
-        states[now + at[e]] = from_float(fresh);
-        saved[2 * plane + now + at[e]] = from_float(c);
-      }
+      leave(0, e, t, fresh);
+      leave(GATES + 2, e, t, c);
     }
 #else
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const int b = seq[e], j = unit[e];
       if (!party.has(e, b)) {
-        stay(e, now);
+        stay(e, t);
         continue;
       }
       const float i = sigmoid(in(0, e) + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, j)));
@@ -187,18 +196,16 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
       cell[e] = valid[e] ? c : 0.0f;
       h[e] = valid[e] ? fresh : 0.0f;
-      if (valid[e]) {
-        const long long p = now + at[e];
-        states[p] = from_float(fresh);
-        cells[p] = from_float(c);
-        saved[p] = from_float(i);
-        saved[plane + p] = from_float(k);
-        saved[2 * plane + p] = from_float(g);
-        saved[3 * plane + p] = from_float(o);
-      }
+      leave(0, e, t, fresh);
+      leave(1, e, t, c);
+      leave(GATES, e, t, i);
+      leave(GATES + 1, e, t, k);
+      leave(GATES + 2, e, t, g);
+      leave(GATES + 3, e, t, o);
     }
 #endif
     publish(false);
     party.learn();
   }
+  store_left(T - 1);
 }

@@ -152,16 +152,31 @@ struct Sums {
 __device__ __forceinline__ const unsigned* lane_fours(const unsigned* x, int lane) {
   return x + (lane % 4 * XP + lane / 4) * PW;
 }
-// Adds `count` steps of depth, from this lane's places.
+// Adds `count` steps of depth, from this lane's places. First halves alone take few registers, so that more of
+// them can be on their way from shared memory at once.
 template <int COLS>
 __device__ __forceinline__ void multiply(Sums<COLS>& sums, const unsigned* w, const unsigned* x, int count) {
-#pragma unroll 2
+  constexpr int AHEAD = LOW ? 2 : COLS == 1 ? 8 : 4;
+#pragma unroll AHEAD
   for (int k = 0; k < count; k++) {
     Fragment f;
     f.load(w + k * FRAGMENT);
     sums.add(f, x + k * STEP);
   }
 }
+
+// Two neighbours of a factor, as they lie in memory: those of several tiles are loaded together, and a
+// conversion would wait for each.
+struct Pair {
+  io_t a, b;
+  // Their halves, multiplied by a scale, and the larger of their magnitudes.
+  __device__ __forceinline__ float split(float scale, unsigned& high, unsigned& low) const {
+    split_pair(to_float(a) * scale, to_float(b) * scale, high, low);
+    return fmaxf(fabsf(to_float(a)), fabsf(to_float(b)));
+  }
+};
+__device__ __forceinline__ Pair nothing() { return {from_float(0.0f), from_float(0.0f)}; }
+constexpr int TOGETHER = 2;  // tiles
 
 // Lays out a factor with a scale of its own, and returns what undoes it. `fill` writes all of the
 // factor, multiplied by a scale, and returns the largest magnitude that this thread has seen; `room` is

@@ -93,20 +93,23 @@ struct Seats {
 
 // The sums z of one step as the weight gradients read them: a row for each sequence.
 struct Summary {
-  float* rows;
+  struct __align__(4 * sizeof(io_t)) Four {
+    io_t of[4];
+  };
+  io_t* rows;
   int width;
   const Seats& seats;
   __device__ __forceinline__ void keep(int row, int sequence, const float4& v) const {
     if (sequence >= seats.B) return;
     const int k = row % DP;
-    float* to = rows + (long long)sequence * width + row / DP * D + k;
+    io_t* to = rows + (long long)sequence * width + row / DP * D + k;
+    const Four four = {from_float(v.x), from_float(v.y), from_float(v.z), from_float(v.w)};
     if (D % 4 == 0) {
-      *reinterpret_cast<float4*>(to) = v;
+      *reinterpret_cast<Four*>(to) = four;
     } else {
-      const float values[4] = {v.x, v.y, v.z, v.w};
 #pragma unroll
       for (int i = 0; i < 4; i++)
-        if (k + i < D) to[i] = values[i];
+        if (k + i < D) to[i] = four.of[i];
     }
   }
 };
@@ -139,18 +142,14 @@ struct Project {
   Fragment held[Tiles::COUNT > 0 ? Tiles::COUNT : 1];
   float unscale;
 
-  // Word j of a lane's fragment, as its halves; the largest of its numbers. A lane ends with four
-  // neighbouring rows of z, for which rows 2 i, 2 i + 1, 2 i + 8 and 2 i + 9 of a tile stand together.
+  // Word j of a lane's fragment. A lane ends with four neighbouring rows of z, for which rows 2 i, 2 i + 1,
+  // 2 i + 8 and 2 i + 9 of a tile stand together.
   template <class W>
-  static __device__ __forceinline__ float word(W weight, int job, int kt, int lane, int j,
-                                               float scale, unsigned& high, unsigned& low) {
+  static __device__ __forceinline__ Pair word(W weight, int job, int kt, int lane, int j) {
     const int at = Fragment::row(lane, j), k = kt * 16 + Fragment::depth(lane, j);
     const int row = job % MT * 16 + at % 8 / 2 * 4 + at / 8 * 2 + at % 2;
-    const bool real = job < JOBS && row < ROWS;
-    const float a = real ? weight(job / MT, row, k) : 0.0f;
-    const float b = real ? weight(job / MT, row, k + 1) : 0.0f;
-    split_pair(a * scale, b * scale, high, low);
-    return fmaxf(fabsf(a), fabsf(b));
+    if (job >= JOBS || row >= ROWS) return nothing();
+    return {weight(job / MT, row, k), weight(job / MT, row, k + 1)};
   }
   template <class W>
   __device__ __forceinline__ void load(unsigned* w, unsigned* room, W weight) {
@@ -164,20 +163,33 @@ struct Project {
         for (int k = 0; k < KT; k++)
           if (k < Tiles::kept(r)) {
             Fragment& f = held[r * KT + k];
+            Pair words[4];
 #pragma unroll
-            for (int j = 0; j < 4; j++)
-              most = fmaxf(most, word(weight, job, k, lane, j, scale, f.high[j], f.low[j]));
+            for (int j = 0; j < 4; j++) words[j] = word(weight, job, k, lane, j);
+#pragma unroll
+            for (int j = 0; j < 4; j++) most = fmaxf(most, words[j].split(scale, f.high[j], f.low[j]));
           }
         if (job >= JOBS) break;
         unsigned* to = w + Tiles::offset(r) + warp * (KT - Tiles::kept(r)) * FRAGMENT + lane * 4;
-        for (int k = Tiles::kept(r); k < KT; k++, to += FRAGMENT)
+        for (int start = Tiles::kept(r); start < KT; start += TOGETHER) {
+          Pair words[TOGETHER][4];
 #pragma unroll
-          for (int j = 0; j < 4; j++) {
-            unsigned high, low;
-            most = fmaxf(most, word(weight, job, k, lane, j, scale, high, low));
-            to[j] = high;
-            if (LOW) to[128 + j] = low;
+          for (int i = 0; i < TOGETHER; i++)
+#pragma unroll
+            for (int j = 0; j < 4; j++)
+              words[i][j] = start + i < KT ? word(weight, job, start + i, lane, j) : nothing();
+#pragma unroll
+          for (int i = 0; i < TOGETHER; i++, to += FRAGMENT) {
+            if (start + i >= KT) break;
+#pragma unroll
+            for (int j = 0; j < 4; j++) {
+              unsigned high, low;
+              most = fmaxf(most, words[i][j].split(scale, high, low));
+              to[j] = high;
+              if (LOW) to[128 + j] = low;
+            }
           }
+        }
       }
       return most;
     });
@@ -334,17 +346,27 @@ struct Expand {
   __device__ __forceinline__ void load(unsigned* w, unsigned* room, W weight) {
     unscale = lay_out(room, [&](float scale) {
       float most = 0.0f;
-      for (int i = threadIdx.x; i < WEIGHTS / FRAGMENT * 128; i += NT) {
-        const int lane = i % 128 / 4, j = i % 4, tile = i / 128;
-        const int kt = tile % (NCH * KT), mt = tile / (NCH * KT) % MU, g = tile / (NCH * KT * MU);
-        const int u = mt * 16 + Fragment::row(lane, j), k = kt * 16 + Fragment::depth(lane, j);
-        const float a = u < UNITS && k < K ? weight(u, g, k) : 0.0f;
-        const float b = u < UNITS && k + 1 < K ? weight(u, g, k + 1) : 0.0f;
-        unsigned high, low;
-        split_pair(a * scale, b * scale, high, low);
-        w[tile * FRAGMENT + i % 128] = high;
-        if (LOW) w[tile * FRAGMENT + i % 128 + 128] = low;
-        most = fmaxf(most, fmaxf(fabsf(a), fabsf(b)));
+      constexpr int WORDS = WEIGHTS / FRAGMENT * 128, MANY = 4 * TOGETHER;
+      for (int start = threadIdx.x; start < WORDS; start += MANY * NT) {
+        Pair words[MANY];
+#pragma unroll
+        for (int s = 0; s < MANY; s++) {
+          const int i = start + s * NT, lane = i % 128 / 4, j = i % 4, tile = i / 128;
+          const int kt = tile % (NCH * KT), mt = tile / (NCH * KT) % MU, g = tile / (NCH * KT * MU);
+          const int u = mt * 16 + Fragment::row(lane, j), k = kt * 16 + Fragment::depth(lane, j);
+          words[s] = nothing();
+          if (i < WORDS && u < UNITS && k < K) words[s].a = weight(u, g, k);
+          if (i < WORDS && u < UNITS && k + 1 < K) words[s].b = weight(u, g, k + 1);
+        }
+#pragma unroll
+        for (int s = 0; s < MANY; s++) {
+          const int i = start + s * NT;
+          if (i >= WORDS) break;
+          unsigned high, low;
+          most = fmaxf(most, words[s].split(scale, high, low));
+          w[i / 128 * FRAGMENT + i % 128] = high;
+          if (LOW) w[i / 128 * FRAGMENT + i % 128 + 128] = low;
+        }
       }
       return most;
     });
@@ -364,7 +386,7 @@ struct Expand {
         const int job = threadIdx.x / 32 + r * WARPS;
         if (job < JOBS) {
           const int ks = job % KS, mt = job / KS % MU, g = job / (KS * MU);
-          const int first = ks * KJ, count = KT - first < KJ ? KT - first : KJ;
+          const int first = ks * KJ, count = KT % KS == 0 || KT - first > KJ ? KJ : KT - first;
           Sums<MANY / 8> sums;
           sums.clear();
           multiply(sums, w + (((g * MU + mt) * NCH + piece) * KT + first) * FRAGMENT + lane * 4,

@@ -23,8 +23,7 @@ def kept(found: Call, *, steps: int, like: Tensor) -> list[Tensor]:
     gates = like.new_empty((KEPT, steps, batch, units))
     if found.rank is None:
         return [gates]
-    shape = (steps, batch, found.slots, found.rank)
-    return [gates, like.new_empty(shape, dtype=torch.float32)]
+    return [gates, like.new_empty((steps, batch, found.slots, found.rank))]
 
 
 def drive_room(found: Call, saved: list[Tensor]) -> Tensor:

@@ -10,7 +10,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
               const io_t* __restrict__ states, const io_t* __restrict__ cells,
               const io_t* saved, io_t* grad_drive,
               io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0,
-              float* __restrict__ summaries, int T, int B) {
+              io_t* __restrict__ summaries, int T, int B) {
   extern __shared__ __align__(16) float smem[];
   // One vector of pre-activation gradients for each gate; dense, every other step has its own.
   float* const places[2] = {smem, smem + (DENSE ? G * XP : 0)};
@@ -52,7 +52,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   const offset_t step = (offset_t)B * N * sizeof(io_t);
   const offset_t row = ((offset_t)b * N + unit0) * sizeof(io_t);
   offset_t here = row + (offset_t)(T - 1) * step;
-  float* summary = summaries + ((long long)(T - 1) * B + b) * SLOTS * D;
+  io_t* summary = summaries + ((long long)(T - 1) * B + b) * SLOTS * D;
   float dh[E], diag[G][E];
 #if CELL == 2
   float dcell[E];

@@ -8,7 +8,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
              const io_t* __restrict__ masks, const io_t* __restrict__ hold,
              const io_t* __restrict__ hold_cell, const io_t* __restrict__ inner,
              io_t* __restrict__ states, io_t* __restrict__ cells, io_t* saved,
-             float* __restrict__ summaries, int T, int B) {
+             io_t* __restrict__ summaries, int T, int B) {
   extern __shared__ __align__(16) float smem[];
   float* xs = smem;                 // state entering the matrices
   float* xr = xs + XP;              // reset state (reset before), every other state (dense)
@@ -40,7 +40,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   const offset_t step = (offset_t)B * N * sizeof(io_t);
   offset_t here = ((offset_t)b * N + unit0) * sizeof(io_t);
   const offset_t row = here;
-  float* summary = summaries + (long long)b * SLOTS * D;
+  io_t* summary = summaries + (long long)b * SLOTS * D;
   constexpr int KEPT = CELL == 1 ? 3 : 4;
   float h[E], diag[G][E];
 #if CELL == 2

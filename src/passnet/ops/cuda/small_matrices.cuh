@@ -221,11 +221,11 @@ struct Summary {
       if (k < COUNT * D) value[i] = z[k / (D ? D : 1) * STRIDE + k % (D ? D : 1)];
     }
   }
-  __device__ __forceinline__ void put(float* row) const {
+  __device__ __forceinline__ void put(io_t* row) const {
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
       const int k = threadIdx.x + i * NT;
-      if (k < COUNT * D) row[FIRST * D + k] = value[i];
+      if (k < COUNT * D) row[FIRST * D + k] = from_float(value[i]);
     }
   }
 };

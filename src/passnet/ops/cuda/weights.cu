@@ -9,8 +9,8 @@
 // Input matrices (not RECURRENT): dW[g] = sum grad_g v^T and the bias' sum, v being features. Those of
 // symbols are in symbols.cu.
 //
-// Rows pass through a ring of stages in shared memory. Copies into it (but SINGLE) wait in no register, so those of
-// STAGES - 1 stages are always under way: as much as device memory needs to be busy.
+// Rows pass through a ring of stages in shared memory. Copies into it (but of single elements of sixteen bits) wait in
+// no register, so those of STAGES - 1 stages are always under way: as much as device memory needs to be busy.
 //
 // Compile-time constants beside those of the scans: NT threads, STAGES of RT rows, PLANES of what may
 // have to be combined, US and KS floats from row to row, KT columns of a tile, MMA whether tensor cores
@@ -19,23 +19,27 @@
 constexpr int U = 128;  // units of a tile
 constexpr int UNIT_TILES = (N + U - 1) / U;
 
-// What a column holds: a number of a summary, a gradient of a unit (dense), or a feature.
-#if RECURRENT && D
-typedef float column_t;
-#else
-typedef io_t column_t;
-#endif
+// A column holds a number of a summary, a gradient of a unit (dense), or a feature.
 constexpr int COLUMN_STEP = RECURRENT && !DENSE ? SLOTS * WIDTH : WIDTH;  // from row to row
 
+// What operands are in shared memory: tensor cores multiply sixteen bits as they are.
+constexpr bool SHORT = sizeof(io_t) == 2, AS_THEY_ARE = SHORT && MMA;
+#if MMA
+typedef io_t staged_t;
+__device__ __forceinline__ staged_t staged(float v) { return from_float(v); }
+#else
+typedef float staged_t;
+__device__ __forceinline__ staged_t staged(float v) { return v; }
+#endif
+
 // Elements that one copy takes, given how many a row in device memory and one of a tile have.
-template <class T>
 __device__ constexpr int together(int row, int tile) {
-  int many = 16 / sizeof(T);
+  int many = 16 / sizeof(io_t);
   while (row % many || tile % many) many /= 2;
   return many;
 }
-constexpr int VEC = together<io_t>(N, U);
-constexpr int KVEC = together<column_t>(WIDTH, KT);
+constexpr int VEC = together(N, U);
+constexpr int KVEC = together(WIDTH, KT);
 constexpr int ROW_STEP = NT * VEC / U;  // a thread has the same units in every such row
 constexpr int PER = (RT + ROW_STEP - 1) / ROW_STEP;
 constexpr int OWNERS = ROW_STEP < RT ? ROW_STEP : RT;  // threads with the same units
@@ -50,31 +54,26 @@ constexpr int KROW_STEP = NT / KC;
 constexpr int KPER = (RT + KROW_STEP - 1) / KROW_STEP;
 
 // Plane 0 is multiplied: the gradient, or what entered the matrix. Some jobs need others beside it.
-struct Stage {
-  float a[PLANES][RT][US], z[RT][KS];
+struct __align__(16) Stage {
+  staged_t a[PLANES][RT][US], z[RT][KS];
 };
 constexpr int STATE = 1, GATE = STATE + (DIAG != 0), MASK = GATE + (DENSE ? CELL == 1 : CELL != 2);
 static_assert(PLANES == (RECURRENT ? MASK + (MASKS != 0) : 1), "one plane for each operand");
 
-// Elements of one copy. They lie where their floats will, so that the thread which copied them can
-// widen them in place.
+// Elements of one copy. Those to be widened lie where their floats will, so that the thread which copied them
+// can do it in place.
 template <class T, int MANY>
 struct __align__(sizeof(T) * MANY < 16 ? sizeof(T) * MANY : 16) Piece {
   T of[MANY];
 };
 template <class T, int MANY>
-__device__ __forceinline__ Piece<T, MANY>& piece(float* at) {
+__device__ __forceinline__ Piece<T, MANY>& piece(staged_t* at) {
   return *reinterpret_cast<Piece<T, MANY>*>(at);
-}
-template <int MANY, class T>
-__device__ __forceinline__ void copy(float* to, const T* from, bool inside) {
-  if constexpr (sizeof(T) * MANY >= 4) copy_async<sizeof(T) * MANY>(to, from, inside);
-  else piece<T, 1>(to).of[0] = inside ? *from : T{};
 }
 // Single elements of sixteen bits cannot be copied asynchronously: they wait in registers until the next
 // stage is fetched.
-constexpr bool SINGLE = sizeof(io_t) * VEC < 4;
-static_assert(!SINGLE || STAGES > 2, "a stage is complete when the next one is on its way");
+constexpr bool SINGLE = sizeof(io_t) * VEC < 4, KSINGLE = sizeof(io_t) * KVEC < 4;
+static_assert(!(SINGLE || KSINGLE) || STAGES > 2, "a stage is complete when the next one is on its way");
 
 // RESTS: a stage of rows that all rest adds nothing.
 struct Stages {
@@ -102,7 +101,6 @@ struct Stages {
   }
 };
 
-constexpr bool SHORT = sizeof(io_t) == 2;
 constexpr int NEVER = 1 << 30;  // a row beyond all ends
 template <bool VALUE>
 struct Is {
@@ -114,15 +112,13 @@ __device__ __forceinline__ int slot_of(int g) {
 }
 
 #if MMA
+#if IO_TYPE == 0
 // True float32 products on tensor cores: each factor is split into two tf32 halves, and the sums
-// over eight terms are added outside, where they round to nearest. For elements of sixteen bits, which
-// tf32 holds whole, one half and the sums of the tensor core are more than they can tell.
+// over eight terms are added outside, where they round to nearest.
 __device__ __forceinline__ void split(float v, unsigned& high, unsigned& low) {
   // Integer rounding to ten bits of fraction: conversions would run at a quarter of the rate. Tensor cores
   // do not look at the bits below.
-  high = __float_as_uint(v) + 0x1000u;
-  if (SHORT) return;
-  high &= 0xffffe000u;
+  high = (__float_as_uint(v) + 0x1000u) & 0xffffe000u;
   low = __float_as_uint(v - __uint_as_float(high)) + 0x1000u;
 }
 // acc[16, 8] += a[16, 8] b[8, 8], each as its high and low halves; the product of both low is nothing.
@@ -130,7 +126,6 @@ __device__ __forceinline__ void multiply_halves(float (&acc)[4], const unsigned 
                                                 const unsigned (&a_low)[4],
                                                 const unsigned (&b_high)[2],
                                                 const unsigned (&b_low)[2]) {
-  if (SHORT) return mma_tf32(acc, a_high, b_high);
   float part[4] = {0.0f, 0.0f, 0.0f, 0.0f};
   mma_tf32(part, a_low, b_high);
   mma_tf32(part, a_high, b_low);
@@ -138,6 +133,13 @@ __device__ __forceinline__ void multiply_halves(float (&acc)[4], const unsigned 
 #pragma unroll
   for (int i = 0; i < 4; i++) acc[i] += part[i];
 }
+#else
+// Sums of the tensor core are more than sixteen bits can tell.
+__device__ __forceinline__ void multiply(float (&acc)[4], const unsigned (&a)[4], const unsigned (&b)[2]) {
+  if (IO_TYPE == 1) mma_bfloat16(acc, a, b);
+  else mma(acc, a, b);
+}
+#endif
 #endif
 
 // The results of one thread. multiply adds the products of the staged rows; write hands every result
@@ -145,7 +147,8 @@ __device__ __forceinline__ void multiply_halves(float (&acc)[4], const unsigned 
 #if MMA
 // A warp has 32 units, and all columns or, of eight warps, every other eight.
 struct Results {
-  static_assert(NT % 128 == 0 && RT % 8 == 0, "four warps for the units, rows in steps of eight");
+  static constexpr int DEPTH = SHORT ? 16 : 8;  // rows of a product
+  static_assert(NT % 128 == 0 && RT % DEPTH == 0, "four warps for the units, rows in whole products");
   static constexpr int ACROSS = NT / 128, WIDE = (KT / 8 + ACROSS - 1) / ACROSS;
   const int lane = threadIdx.x % 32, unit = threadIdx.x / 32 % 4 * 32, across = threadIdx.x / 128;
   float acc[2][WIDE][4] = {};
@@ -154,9 +157,10 @@ struct Results {
   __device__ __forceinline__ bool beyond(int n) const {
     return KT / 8 % ACROSS != 0 && n == WIDE - 1 && across;
   }
+#if IO_TYPE == 0
   __device__ __forceinline__ void multiply(const float (&as)[RT][US], const float (&zs)[RT][KS]) {
 #pragma unroll
-    for (int r = 0; r < RT; r += 8) {
+    for (int r = 0; r < RT; r += DEPTH) {
       unsigned high[2][4], low[2][4];
 #pragma unroll
       for (int m = 0; m < 2; m++)
@@ -177,6 +181,34 @@ struct Results {
       }
     }
   }
+#else
+  // Rows are the depth of the product, and lie one after the other: eight by eight of them are turned as they
+  // are loaded. A lane names a row of eight elements, of the first or second eight rows and columns.
+  __device__ __forceinline__ void multiply(const io_t (&as)[RT][US], const io_t (&zs)[RT][KS]) {
+    static_assert(US % 16 == 8 && KS % 16 == 8, "eight rows lie in eight different groups of banks");
+    const int eight = lane / 8 % 2 * 8, other = lane / 16 * 8, row = lane % 8;
+#pragma unroll
+    for (int r = 0; r < RT; r += DEPTH) {
+      unsigned a[2][4];
+#pragma unroll
+      for (int m = 0; m < 2; m++) load_turned(a[m], &as[r + other + row][unit + m * 16 + eight]);
+#pragma unroll
+      for (int n = 0; n < WIDE; n += 2) {
+        if (beyond(n)) break;
+        // Two tiles of eight columns, the second one again the first where there is none.
+        const bool two = n + 1 < WIDE && !beyond(n + 1);
+        unsigned b[4];
+        load_turned(b, &zs[r + eight + row][((n + (two && other)) * ACROSS + across) * 8]);
+        const unsigned first[2] = {b[0], b[1]}, second[2] = {b[2], b[3]};
+#pragma unroll
+        for (int m = 0; m < 2; m++) {
+          ::multiply(acc[m][n], a[m], first);
+          if (two) ::multiply(acc[m][n + 1 < WIDE ? n + 1 : n], a[m], second);
+        }
+      }
+    }
+  }
+#endif
   template <class Out>
   __device__ __forceinline__ void write(Out out) const {
 #pragma unroll
@@ -239,8 +271,8 @@ extern "C" __global__ void __launch_bounds__(NT, MMA ? 512 / NT : 0)
 weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
              const io_t* __restrict__ h0, const io_t* __restrict__ reset,
              const io_t* __restrict__ masks, const io_t* __restrict__ hold,
-             const io_t* __restrict__ hold_cell, const float* __restrict__ z,
-             const float* __restrict__ dz, const io_t* __restrict__ inputs,
+             const io_t* __restrict__ hold_cell, const io_t* __restrict__ z,
+             const io_t* __restrict__ dz, const io_t* __restrict__ inputs,
              float* __restrict__ parts, int count, int B, int chunk) {
   extern __shared__ __align__(16) float smem[];
   Stage* const ring = reinterpret_cast<Stage*>(smem);
@@ -260,16 +292,17 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   // What enters a matrix is the state its step began with, under its mask and perhaps its reset gate.
   const bool entering = !left || (RECURRENT && DIAG && sums);
   const bool gating = gated && (CELL == 0 ? left : entering);
+  const bool changed = left ? CELL == 0 && gating : gating || MASKS;  // the operand, before it is multiplied
   const io_t* before = states - (long long)B * N;
   const io_t* operand = left ? grads + (long long)g * count * N : before;
   const int initial = left ? 0 : B;  // rows of the operand that are in h0
 #if RECURRENT && D
-  const column_t* columns = (left ? z : dz) + (left ? slot_of(g) : slot) * WIDTH + k;
+  const io_t* columns = (left ? z : dz) + (left ? slot_of(g) : slot) * WIDTH + k;
 #elif RECURRENT
   // Behind its reset gate (reset after) the candidate's gradient is another one.
-  const column_t* columns = (CELL == 0 && gated ? inputs : grads + (long long)g * count * N) + k;
+  const io_t* columns = (CELL == 0 && gated ? inputs : grads + (long long)g * count * N) + k;
 #else
-  const column_t* columns = inputs + k;
+  const io_t* columns = inputs + k;
 #endif
   float diagonal[VEC] = {}, sum[VEC] = {};
 
@@ -281,7 +314,7 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   long long at = (long long)(first + upcoming * RT + row_in) * N + unit;
   columns += (long long)(first + upcoming * RT + krow_in) * COLUMN_STEP;
 
-  io_t waiting[SINGLE ? PLANES : 1][PER] = {};
+  io_t waiting[SINGLE ? PLANES : 1][PER] = {}, kwaiting[KPER] = {};
   bool some_wait = false;  // those of the stage fetched last
   // Row r of the thread, of all planes that its job reads: calls the function with a plane and its source.
   auto planes = [&](int r, auto plain, auto each) {
@@ -296,15 +329,21 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   };
   // Begins to copy a stage, in a group that is empty behind the last one. Rows beyond the end are zero.
   auto fetch = [&](auto plain) {
-    if (SINGLE && some_wait) {
+    if ((SINGLE || KSINGLE) && some_wait) {
       Stage& stage = ring[(fetched - 1) % STAGES];
 #pragma unroll
       for (int i = 0; i < PER; i++) {
         const int r = row_in + i * ROW_STEP;
-        if (RT % ROW_STEP && r >= RT) break;
+        if (!SINGLE || (RT % ROW_STEP && r >= RT)) break;
 #pragma unroll
         for (int which = 0; which < PLANES; which++)
           piece<io_t, 1>(&stage.a[which][r][own]).of[0] = waiting[SINGLE ? which : 0][i];
+      }
+#pragma unroll
+      for (int i = 0; i < KPER; i++) {
+        const int r = krow_in + i * KROW_STEP;
+        if (!KSINGLE || (RT % KROW_STEP && r >= RT) || column >= KT) break;
+        piece<io_t, 1>(&stage.z[r][column]).of[0] = kwaiting[i];
       }
     }
     some_wait = upcoming < stages.count;
@@ -315,17 +354,20 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
         const int r = i * ROW_STEP;
         if (RT % ROW_STEP && row_in + r >= RT) break;
         const bool inside = row + r < last;
-        float* to = &stage.a[0][row_in + r][own];
+        staged_t* to = &stage.a[0][row_in + r][own];
         planes(r, plain, [&](int which, const io_t* from) {
           if constexpr (SINGLE) waiting[which][i] = inside ? *from : io_t{};
-          else copy<VEC>(to + which * RT * US, from, inside);
+          else copy_async<sizeof(io_t) * VEC>(to + which * RT * US, from, inside);
         });
       }
 #pragma unroll
       for (int i = 0; i < KPER; i++) {
         const int r = i * KROW_STEP;
         if ((RT % KROW_STEP && krow_in + r >= RT) || column >= KT) break;
-        copy<KVEC>(&stage.z[krow_in + r][column], columns + r * COLUMN_STEP, krow + r < last);
+        const io_t* from = columns + r * COLUMN_STEP;
+        const bool inside = krow + r < last;
+        if constexpr (KSINGLE) kwaiting[i] = inside ? *from : io_t{};
+        else copy_async<sizeof(io_t) * KVEC>(&stage.z[krow_in + r][column], from, inside);
       }
       const int following = stages.next(upcoming + 1), rows = (following - upcoming) * RT;
       row += rows, krow += rows, at += (long long)rows * N, columns += (long long)rows * COLUMN_STEP;
@@ -342,12 +384,12 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
     for (int i = 0; i < PER; i++) {
       const int r = row_in + i * ROW_STEP;
       if (plain.value || (RT % ROW_STEP && r >= RT)) break;
-      auto staged = [&](int which) { return piece<io_t, VEC>(&stage.a[which][r][own]); };
-      Piece<io_t, VEC> operand = staged(0), state = operand, gate, mask;
-      if (RECURRENT && DIAG && sums) state = staged(STATE);
-      if (gating) gate = staged(GATE);
-      if (MASKS && entering) mask = staged(MASK);
-      Piece<float, VEC> result;
+      auto copied = [&](int which) { return piece<io_t, VEC>(&stage.a[which][r][own]); };
+      Piece<io_t, VEC> operand = copied(0), state = operand, gate, mask;
+      if (RECURRENT && DIAG && sums) state = copied(STATE);
+      if (gating) gate = copied(GATE);
+      if (MASKS && entering) mask = copied(MASK);
+      Piece<staged_t, VEC> result;
 #pragma unroll
       for (int e = 0; e < VEC; e++) {
         float entered = to_float(state.of[e]);
@@ -355,26 +397,24 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
         if (CELL == 1 && gating) entered *= to_float(gate.of[e]);
         float value = left ? to_float(operand.of[e]) : entered;
         if (CELL == 0 && gating) value *= to_float(gate.of[e]);
-        result.of[e] = value;
+        result.of[e] = staged(value);
         if (sums) {
           diagonal[e] = fmaf(value, entered, diagonal[e]);
           sum[e] += value;
         }
       }
-      piece<float, VEC>(&stage.a[0][r][own]) = result;
+      if (!AS_THEY_ARE || changed) piece<staged_t, VEC>(&stage.a[0][r][own]) = result;
     }
-#if !(RECURRENT && D)
 #pragma unroll
     for (int i = 0; i < KPER; i++) {
       const int r = krow_in + i * KROW_STEP;
-      if (!SHORT || (RT % KROW_STEP && r >= RT) || column >= KT) break;
-      const Piece<column_t, KVEC> staged = piece<column_t, KVEC>(&stage.z[r][column]);
-      Piece<float, KVEC> result;
+      if (!SHORT || AS_THEY_ARE || (RT % KROW_STEP && r >= RT) || column >= KT) break;
+      const Piece<io_t, KVEC> narrow = piece<io_t, KVEC>(&stage.z[r][column]);
+      Piece<staged_t, KVEC> result;
 #pragma unroll
-      for (int e = 0; e < KVEC; e++) result.of[e] = to_float(staged.of[e]);
-      piece<float, KVEC>(&stage.z[r][column]) = result;
+      for (int e = 0; e < KVEC; e++) result.of[e] = staged(to_float(narrow.of[e]));
+      piece<staged_t, KVEC>(&stage.z[r][column]) = result;
     }
-#endif
   };
 
   Results results;
@@ -391,7 +431,7 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
     }
   };
   // Jobs that take one plane as it is have a loop of their own, a quarter shorter.
-  if (SHORT || gating || sums || (MASKS && entering)) run(Is<false>{});
+  if ((SHORT && !AS_THEY_ARE) || gating || sums || (MASKS && entering)) run(Is<false>{});
   else run(Is<true>{});
 
   float* out = parts + blockIdx.z * TOTAL;
@@ -403,8 +443,10 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   });
   if (sums) {
     // Threads with the same units meet in shared memory, in stages that nobody reads any more.
-    auto& diagonals = ring[fetched % STAGES].a[0];
-    auto& others = ring[(fetched + 1) % STAGES].a[0];
+    typedef float Shares[OWNERS][U];
+    static_assert(sizeof(Shares) <= sizeof(Stage), "a stage has room for them");
+    Shares& diagonals = *reinterpret_cast<Shares*>(ring + fetched % STAGES);
+    Shares& others = *reinterpret_cast<Shares*>(ring + (fetched + 1) % STAGES);
     if (row_in < OWNERS) {
 #pragma unroll
       for (int e = 0; e < VEC; e++) {

@@ -17,8 +17,9 @@ from passnet.ops.cuda.tensors import aligned, dense
 from passnet.ops.scan import ScanCall
 
 UNITS = 128
-ROWS, SHORTEST_CHUNK = 8, 64
-"""Rows of a stage, of which a chunk has a whole number, and the fewest rows of a chunk."""
+ROWS, SHORT_ROWS, SHORTEST_CHUNK = 8, 16, 64
+"""Rows of a stage, of which a chunk has a whole number, those where tensor cores multiply sixteen
+bits, and the fewest rows of a chunk."""
 WIDE_RANK, MANY_UNITS = 16, 128
 """From here on tensor cores multiply; below, products are not what takes the time."""
 MANY_DENSE_UNITS = 512
@@ -38,6 +39,7 @@ class Tiles:
     threads: int
     shared: int  # bytes of a block
     each: int  # tiles of every job
+    rows: int  # of a stage
     resident: int  # blocks that a multiprocessor is to run at once
 
     def options(self) -> tuple[str, ...]:
@@ -45,7 +47,7 @@ class Tiles:
 
 
 @cache
-def tiles(units: int, width: int, *, wide: bool, planes: int = 1) -> Tiles:
+def tiles(units: int, width: int, *, wide: bool, dtype: torch.dtype, planes: int = 1) -> Tiles:
     """Tiles of 128 units by up to 128 columns for tensor cores, or by up to 64 without them.
 
     Without them each thread has a small square of results. A stage holds some rows of the columns
@@ -54,10 +56,13 @@ def tiles(units: int, width: int, *, wide: bool, planes: int = 1) -> Tiles:
     widest, step = (128, 8) if wide else (64, 4)
     across = ceil(width / widest)
     columns = ceil(ceil(width / across) / step) * step
-    constants = {"MMA": int(wide), "KT": columns, "WIDTH": width, "RT": ROWS, "PLANES": planes}
+    # Tensor cores take sixteen bits as they are, others are widened.
+    rows, size = (SHORT_ROWS, 2) if wide and dtype != torch.float32 else (ROWS, 4)
+    constants = {"MMA": int(wide), "KT": columns, "WIDTH": width, "RT": rows, "PLANES": planes}
     if wide:
         threads, resident = (128, 4) if columns <= 32 else (256, 2)
-        # Row strides of 8 or 24 modulo 32 keep the fragments of tensor cores free of conflicts.
+        # Row strides of 8 or 24 modulo 32 keep the fragments of tensor cores free of conflicts,
+        # and likewise eight rows of sixteen bits.
         strides = UNITS + 8, columns + 8 if columns % 16 == 0 else columns
     else:
         square = 8 if columns % 8 == 0 else 4
@@ -66,12 +71,12 @@ def tiles(units: int, width: int, *, wide: bool, planes: int = 1) -> Tiles:
         threads, resident = 128 if UNITS // per * groups <= 128 else 256, 4
         constants |= {"UM": per, "KM": square}
         strides = UNITS, columns
-    stage = 4 * ROWS * (planes * strides[0] + strides[1])
+    stage = size * rows * (planes * strides[0] + strides[1])
     stages = (SHARED_EACH // resident - RESERVED) // stage
     stages = max(FEWEST_STAGES, min(stages, MOST_STAGES))
     constants |= {"NT": threads, "US": strides[0], "KS": strides[1], "STAGES": stages}
     each = ceil(units / UNITS) * across
-    return Tiles(tuple(constants.items()), threads, stages * stage, each, resident)
+    return Tiles(tuple(constants.items()), threads, stages * stage, each, rows, resident)
 
 
 Kind = Literal["weight", "symbol"]
@@ -103,7 +108,7 @@ def tiles_of(call: Call) -> Tiles:
     wide = width >= WIDE_RANK and call.units >= MANY_UNITS
     gated = call.cell == "gru_before" or (call.cell == "gru_after" and call.rank is not None)
     planes = 1 + call.diagonal + gated + (call.masks > 0)
-    return tiles(call.units, width, wide=wide, planes=planes)
+    return tiles(call.units, width, wide=wide, dtype=call.dtype, planes=planes)
 
 
 @cache
@@ -114,18 +119,18 @@ def recurrent_options(call: Call, cut: Tiles) -> tuple[str, ...]:
 
 def chunks_of(cut: Tiles, jobs: int, rows: int, chip: Chip) -> tuple[int, int]:
     """How many chunks of how many rows keep the chip busy for the shortest time."""
-    return _chunks(cut.each * jobs, chip.processors * cut.resident, rows)
+    return _chunks(cut.each * jobs, chip.processors * cut.resident, rows, cut.rows)
 
 
 @lru_cache(4096)
-def _chunks(blocks: int, slots: int, rows: int) -> tuple[int, int]:
+def _chunks(blocks: int, slots: int, rows: int, step: int) -> tuple[int, int]:
     def cost(count: int) -> float:
         return ceil(blocks * count / slots) * (rows / count + CHUNK_COST)
 
     most = max(1, rows // SHORTEST_CHUNK)
     filling = (rounds * slots // blocks for rounds in range(1, 9))
     count = min((max(1, min(count, most)) for count in filling), key=cost)
-    each = ceil(ceil(rows / count) / ROWS) * ROWS
+    each = ceil(ceil(rows / count) / step) * step
     return ceil(rows / each), each
 
 
