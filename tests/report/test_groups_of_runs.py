@@ -76,7 +76,7 @@ def test_runs_that_were_cut_short_are_runs_of_the_preset(tmp_path):
     write_run(tmp_path / "b", experiment_of(steered, updates=60_000), value=2.99)
     (group,) = groups_below(tmp_path)
     assert group.is_preset and [run.place for run in group.runs] == ["a"]
-    assert group.remark == "cut short at 90000 updates, before validation would have ended it"
+    assert group.remark == "cut short at 90000 updates"
     assert group.remark in write_line(steered, group).verdict
     # One that went on to its end counts instead, whatever came of it.
     write_run(tmp_path / "c", experiment_of(steered), value=2.95)

@@ -51,7 +51,8 @@ def curves_chart(
     """Scores over updates or epochs, the author's curve dashed below ours.
 
     The vertical axis is logarithmic where the values span decades; else it leaves out what only
-    the first twentieth of a curve reaches. A click on the legend brings a series forward.
+    the first twentieth of a curve reaches, and the worst hundredth of all points. A click on the
+    legend brings a series forward.
     """
     alt = altair()
     percent = metric.startswith("accuracy")
@@ -174,7 +175,9 @@ def _vertical(
         decades = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
         axis = alt.Axis(values=[10.0**k for k in decades], format="~g")
         return {"scale": alt.Scale(type="log"), "axis": axis}
-    later = [y for points in curves for _, y in points[len(points) // 20 :]] + marked
+    later = sorted(y for points in curves for _, y in points[len(points) // 20 :])
+    few = len(later) // 100
+    later = (later[few:] if percent else later[: len(later) - few]) + marked
     times = 100 if percent else 1
     room = 0.04 * (max(later) - min(later)) or 0.1 * abs(later[0]) or 1.0
     low, high = times * (min(later) - room), times * (max(later) + room)

@@ -173,7 +173,7 @@ def _remarks(planned: Experiment, runs: Iterable[Run]) -> Iterator[str]:
     cut = sorted(ends & {run.experiment.updates for run in short})
     if cut:
         ends = " and ".join(map(str, cut))
-        yield f"cut short at {ends} updates, before validation would have ended it"
+        yield f"cut short at {ends} updates"
 
 
 def _as_planned(experiment: Experiment) -> Experiment:
@@ -197,7 +197,8 @@ def as_often(experiment: Experiment) -> Experiment:
 def as_long(experiment: Experiment) -> Experiment:
     """The experiment with the cap of its preset where a look at validation is to end it.
 
-    A lower cap changes no update before it: such a run is the preset's, cut short.
+    A lower cap changes no update before it: such a run is the preset's, cut short before validation
+    would have ended it.
     """
     preset = get(experiment.name) if experiment.name in names() else None
     if preset is None or preset.patience is None or preset.updates is None:

@@ -1,0 +1,34 @@
+"""What a chart of curves shows of them, and what it leaves out."""
+
+from __future__ import annotations
+
+import pytest
+
+pytest.importorskip("altair")
+
+from passnet.report.charts import curves_chart
+from passnet.report.curves import Curve
+
+
+def vertical(metric: str, values: list[float]) -> tuple[float, float]:
+    curve = Curve("made up", "made up, seed 0", tuple(enumerate(map(float, values))))
+    layers = curves_chart([curve], metric)["layer"]
+    return tuple(layers[0]["encoding"]["y"]["scale"]["domain"])
+
+
+def test_a_spike_does_not_press_the_curve_flat():
+    falling = [3.0 - 0.001 * k for k in range(200)]
+    low, high = vertical("perplexity_macro", falling)
+    assert low < 2.81 and 2.98 < high < 3.01
+    spiked = [*falling[:100], 10.0, *falling[100:]]
+    assert vertical("perplexity_macro", spiked)[1] < 3.01
+    rising = [0.8 + 0.0005 * k for k in range(200)]
+    dipped = [*rising[:150], 0.1, *rising[150:]]
+    low, high = vertical("accuracy", dipped)
+    assert 79 < low < 81 and high > 89.9
+
+
+def test_the_best_points_are_always_there():
+    level = [3.0] * 200
+    assert vertical("perplexity_macro", [*level[:150], 2.0, *level[150:]])[0] < 2.0
+    assert vertical("accuracy", [*[0.5] * 150, 0.9, *[0.5] * 50])[1] > 90
