@@ -13,6 +13,7 @@ from passnet.ops.cuda.chip import Chip, Launches
 from passnet.ops.cuda.compile import macros, read_source
 from passnet.ops.cuda.tensors import aligned, dense
 from passnet.ops.cuda.weights import (
+    CHUNK_COST,
     MANY_UNITS,
     RESERVED,
     SHARED_EACH,
@@ -119,7 +120,8 @@ def gradient_tiles(units: int, width: int, *, symbols: bool, dtype: torch.dtype)
         return tiles(units, width, wide=width >= WIDE and units >= MANY_UNITS, dtype=dtype)
     shared = 4 * width * (UNITS + 1)
     resident = min(BLOCKS_EACH, SHARED_EACH // (shared + LIST + RESERVED))
-    return Tiles((("WIDTH", width),), UNITS, shared, ceil(units / UNITS), STAGE, resident)
+    each = ceil(units / UNITS)
+    return Tiles((("WIDTH", width),), UNITS, shared, each, STAGE, CHUNK_COST, resident)
 
 
 @cache

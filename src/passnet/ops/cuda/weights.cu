@@ -102,9 +102,12 @@ struct Stages {
 };
 
 constexpr int NEVER = 1 << 30;  // a row beyond all ends
-template <bool VALUE>
-struct Is {
-  static constexpr bool value = VALUE;
+// What has to be done with rows before they are multiplied: nothing, sums of the gradient or of its products with
+// the state, or a product with gate or mask.
+enum { PLAIN, SUMMED, COMBINED };
+template <int VALUE>
+struct Kind {
+  static constexpr int value = VALUE;
 };
 
 __device__ __forceinline__ int slot_of(int g) {
@@ -317,18 +320,18 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   io_t waiting[SINGLE ? PLANES : 1][PER] = {}, kwaiting[KPER] = {};
   bool some_wait = false;  // those of the stage fetched last
   // Row r of the thread, of all planes that its job reads: calls the function with a plane and its source.
-  auto planes = [&](int r, auto plain, auto each) {
+  auto planes = [&](int r, auto kind, auto each) {
     each(0, (row + r < initial ? h0 : operand) + at + r * N);
-    if (plain.value) return;
-    if (RECURRENT && DIAG && sums) each(STATE, (row + r < B ? h0 : before) + at + r * N);
-    if (gating) each(GATE, reset + at + r * N);
-    if (MASKS && entering) {
+    if (kind.value == PLAIN) return;
+    if (RECURRENT && DIAG && (kind.value == SUMMED || sums)) each(STATE, (row + r < B ? h0 : before) + at + r * N);
+    if (kind.value == COMBINED && gating) each(GATE, reset + at + r * N);
+    if (MASKS && (kind.value == SUMMED ? RECURRENT && DIAG : entering)) {
       const int sequence = (MASKS == 2 ? g * B : 0) + (unsigned)(row + r) % B;
       each(MASK, masks + (long long)sequence * N + unit);
     }
   };
   // Begins to copy a stage, in a group that is empty behind the last one. Rows beyond the end are zero.
-  auto fetch = [&](auto plain) {
+  auto fetch = [&](auto kind) {
     if ((SINGLE || KSINGLE) && some_wait) {
       Stage& stage = ring[(fetched - 1) % STAGES];
 #pragma unroll
@@ -355,7 +358,7 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
         if (RT % ROW_STEP && row_in + r >= RT) break;
         const bool inside = row + r < last;
         staged_t* to = &stage.a[0][row_in + r][own];
-        planes(r, plain, [&](int which, const io_t* from) {
+        planes(r, kind, [&](int which, const io_t* from) {
           if constexpr (SINGLE) waiting[which][i] = inside ? *from : io_t{};
           else copy_async<sizeof(io_t) * VEC>(to + which * RT * US, from, inside);
         });
@@ -378,32 +381,34 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   };
 
   // Makes operands of what the thread itself has copied: nobody else needs to have come so far.
-  auto finish = [&](int index, auto plain) {
+  auto finish = [&](int index, auto kind) {
     Stage& stage = ring[index % STAGES];
+    // All of it known beforehand where rows are only summed up.
+    constexpr bool SUMMING = kind.value == SUMMED;
+    const bool from_left = SUMMING || left, summing = SUMMING || sums, gates = !SUMMING && gating;
+    const bool masked = MASKS && (SUMMING ? RECURRENT && DIAG : entering);
 #pragma unroll
     for (int i = 0; i < PER; i++) {
       const int r = row_in + i * ROW_STEP;
-      if (plain.value || (RT % ROW_STEP && r >= RT)) break;
+      if (kind.value == PLAIN || (RT % ROW_STEP && r >= RT)) break;
       auto copied = [&](int which) { return piece<io_t, VEC>(&stage.a[which][r][own]); };
       Piece<io_t, VEC> operand = copied(0), state = operand, gate, mask;
-      if (RECURRENT && DIAG && sums) state = copied(STATE);
-      if (gating) gate = copied(GATE);
-      if (MASKS && entering) mask = copied(MASK);
+      if (RECURRENT && DIAG && summing) state = copied(STATE);
+      if (gates) gate = copied(GATE);
+      if (masked) mask = copied(MASK);
       Piece<staged_t, VEC> result;
 #pragma unroll
       for (int e = 0; e < VEC; e++) {
         float entered = to_float(state.of[e]);
-        if (MASKS && entering) entered *= to_float(mask.of[e]);
-        if (CELL == 1 && gating) entered *= to_float(gate.of[e]);
-        float value = left ? to_float(operand.of[e]) : entered;
-        if (CELL == 0 && gating) value *= to_float(gate.of[e]);
+        if (masked) entered *= to_float(mask.of[e]);
+        if (CELL == 1 && gates) entered *= to_float(gate.of[e]);
+        float value = from_left ? to_float(operand.of[e]) : entered;
+        if (CELL == 0 && gates) value *= to_float(gate.of[e]);
         result.of[e] = staged(value);
-        if (sums) {
-          diagonal[e] = fmaf(value, entered, diagonal[e]);
-          sum[e] += value;
-        }
+        if (RECURRENT && DIAG && summing) diagonal[e] = fmaf(value, entered, diagonal[e]);
+        if (SUMS && summing) sum[e] += value;
       }
-      if (!AS_THEY_ARE || changed) piece<staged_t, VEC>(&stage.a[0][r][own]) = result;
+      if (sizeof(staged_t) > sizeof(io_t) || (!SUMMING && changed)) piece<staged_t, VEC>(&stage.a[0][r][own]) = result;
     }
 #pragma unroll
     for (int i = 0; i < KPER; i++) {
@@ -418,21 +423,22 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   };
 
   Results results;
-  auto run = [&](auto plain) {
+  auto run = [&](auto kind) {
 #pragma unroll 1
-    for (int index = 0; index < STAGES - 1; index++) fetch(plain);
+    for (int index = 0; index < STAGES - 1; index++) fetch(kind);
     for (int index = 0; index < fetched; index++) {
       wait_for_groups<STAGES - 2>();
-      finish(index, plain);
+      finish(index, kind);
       __syncthreads();
       // All have multiplied the stage before, so its place is free.
-      fetch(plain);
+      fetch(kind);
       results.multiply(ring[index % STAGES].a[0], ring[index % STAGES].z);
     }
   };
-  // Jobs that take one plane as it is have a loop of their own, a quarter shorter.
-  if ((SHORT && !AS_THEY_ARE) || gating || sums || (MASKS && entering)) run(Is<false>{});
-  else run(Is<true>{});
+  // Each kind has a loop of its own: conditions would take as long as the work.
+  if (gating || changed) run(Kind<COMBINED>{});
+  else if (sums) run(Kind<SUMMED>{});
+  else run(Kind<SHORT && !AS_THEY_ARE ? COMBINED : PLAIN>{});
 
   float* out = parts + blockIdx.z * TOTAL;
   results.write([&](int u, int k, float value) {

@@ -17,17 +17,19 @@ from passnet.ops.cuda.tensors import aligned, dense
 from passnet.ops.scan import ScanCall
 
 UNITS = 128
-ROWS, SHORT_ROWS, SHORTEST_CHUNK = 8, 16, 64
-"""Rows of a stage, of which a chunk has a whole number, those where tensor cores multiply sixteen
-bits, and the fewest rows of a chunk."""
+ROWS, SHORT_ROWS, SHORTEST_CHUNK = 8, (32, 16), 64
+"""Rows of a stage, of which a chunk has a whole number; where tensor cores multiply sixteen bits,
+as many of these as there is room for; and the fewest rows of a chunk."""
 WIDE_RANK, MANY_UNITS = 16, 128
 """From here on tensor cores multiply; below, products are not what takes the time."""
 MANY_DENSE_UNITS = 512
 """From here on ordinary products form gradients of dense matrices, unless rows may rest."""
-CHUNK_COST = 64
-"""Writing the results of a tile and adding them up takes about as long as so many rows."""
-SHARED_EACH, RESERVED = 228 * 1024, 1024
-"""Shared memory of a multiprocessor (H100, H200), and what a block takes of it beside its own."""
+CHUNK_COST, SHORT_CHUNK_COST = 64, 256
+"""Writing the results of a tile and adding them up takes about as long as so many rows, and as so
+many of those that tensor cores multiply in sixteen bits."""
+SHARED_EACH, RESERVED, GRANTED = 228 * 1024, 1024, 99 * 1024
+"""Shared memory of a multiprocessor (H100, H200), what a block takes of it beside its own, and what
+every chip that is served grants one."""
 FEWEST_STAGES, MOST_STAGES = 3, 4
 
 
@@ -40,6 +42,7 @@ class Tiles:
     shared: int  # bytes of a block
     each: int  # tiles of every job
     rows: int  # of a stage
+    chunk_cost: int  # rows
     resident: int  # blocks that a multiprocessor is to run at once
 
     def options(self) -> tuple[str, ...]:
@@ -56,9 +59,7 @@ def tiles(units: int, width: int, *, wide: bool, dtype: torch.dtype, planes: int
     widest, step = (128, 8) if wide else (64, 4)
     across = ceil(width / widest)
     columns = ceil(ceil(width / across) / step) * step
-    # Tensor cores take sixteen bits as they are, others are widened.
-    rows, size = (SHORT_ROWS, 2) if wide and dtype != torch.float32 else (ROWS, 4)
-    constants = {"MMA": int(wide), "KT": columns, "WIDTH": width, "RT": rows, "PLANES": planes}
+    constants = {"MMA": int(wide), "KT": columns, "WIDTH": width, "PLANES": planes}
     if wide:
         threads, resident = (128, 4) if columns <= 32 else (256, 2)
         # Row strides of 8 or 24 modulo 32 keep the fragments of tensor cores free of conflicts,
@@ -71,12 +72,17 @@ def tiles(units: int, width: int, *, wide: bool, dtype: torch.dtype, planes: int
         threads, resident = 128 if UNITS // per * groups <= 128 else 256, 4
         constants |= {"UM": per, "KM": square}
         strides = UNITS, columns
-    stage = size * rows * (planes * strides[0] + strides[1])
-    stages = (SHARED_EACH // resident - RESERVED) // stage
-    stages = max(FEWEST_STAGES, min(stages, MOST_STAGES))
-    constants |= {"NT": threads, "US": strides[0], "KS": strides[1], "STAGES": stages}
-    each = ceil(units / UNITS) * across
-    return Tiles(tuple(constants.items()), threads, stages * stage, each, rows, resident)
+    # Tensor cores take sixteen bits as they are, others are widened.
+    short = wide and dtype != torch.float32
+    row = (2 if short else 4) * (planes * strides[0] + strides[1])  # bytes
+    room = min(SHARED_EACH // resident - RESERVED, GRANTED)
+    choices = SHORT_ROWS if short else (ROWS,)
+    rows = next((r for r in choices if FEWEST_STAGES * r * row <= room), choices[-1])
+    stages = max(FEWEST_STAGES, min(room // (rows * row), MOST_STAGES))
+    constants |= {"NT": threads, "US": strides[0], "KS": strides[1], "RT": rows, "STAGES": stages}
+    each, cost = ceil(units / UNITS) * across, SHORT_CHUNK_COST if short else CHUNK_COST
+    shared = stages * rows * row
+    return Tiles(tuple(constants.items()), threads, shared, each, rows, cost, resident)
 
 
 Kind = Literal["weight", "symbol"]
@@ -119,13 +125,14 @@ def recurrent_options(call: Call, cut: Tiles) -> tuple[str, ...]:
 
 def chunks_of(cut: Tiles, jobs: int, rows: int, chip: Chip) -> tuple[int, int]:
     """How many chunks of how many rows keep the chip busy for the shortest time."""
-    return _chunks(cut.each * jobs, chip.processors * cut.resident, rows, cut.rows)
+    slots = chip.processors * cut.resident
+    return _chunks(cut.each * jobs, slots, rows, step=cut.rows, extra=cut.chunk_cost)
 
 
 @lru_cache(4096)
-def _chunks(blocks: int, slots: int, rows: int, step: int) -> tuple[int, int]:
+def _chunks(blocks: int, slots: int, rows: int, *, step: int, extra: int) -> tuple[int, int]:
     def cost(count: int) -> float:
-        return ceil(blocks * count / slots) * (rows / count + CHUNK_COST)
+        return ceil(blocks * count / slots) * (rows / count + extra)
 
     most = max(1, rows // SHORTEST_CHUNK)
     filling = (rounds * slots // blocks for rounds in range(1, 9))

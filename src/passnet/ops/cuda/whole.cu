@@ -33,6 +33,7 @@ factor_gradients(const float* __restrict__ left, const float* __restrict__ right
 #pragma unroll
     for (int c = 0; c < COLUMNS; c++) of[c] = lane + 32 * c < N ? grad[row * N + lane + 32 * c] : 0.0f;
     if (DIAG && lane == 0) grad_diagonal[row] = grad[row * N + row % N];
+#pragma unroll 10  // or else each sum over the lanes would be waited for
     for (int k = 0; k < D; k++) {
       float sum = 0.0f;
 #pragma unroll
