@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import torch
 from torch import Tensor
@@ -28,6 +28,7 @@ from passnet.ops.inputs import Inputs
 from passnet.ops.scan import Engine, ScanCall
 
 Scan = TypeVar("Scan", bound=ScanCall)
+Rooms = Callable[[Call, Chip], ModuleType | str]
 
 
 @cache
@@ -63,7 +64,7 @@ class CudaEngine(Engine[Scan]):
     def __init__(
         self,
         chips: Callable[[torch.device], Chip] = chip_of,
-        rooms: Callable[[Call, Chip], ModuleType | str] = fastest_room,
+        rooms: Rooms = fastest_room,
     ) -> None:
         """`chips` says what tensors are on, `rooms` whose kernels serve a call there."""
         self._chip_of, self._room_of = chips, rooms
@@ -94,28 +95,23 @@ class CudaEngine(Engine[Scan]):
         return room if isinstance(room, str) else None
 
     def saved_like(self, call: Scan) -> list[Tensor]:
-        found, _, room = self._served(call)
-        if room is not whole:
-            return _kept(found, call)
-        gates, units, _ = call.factors[0].shape
-        instead = call.with_matrices(call.initial.new_empty(gates, units, units))
-        return [*self.saved_like(instead), *instead.factors]
+        served = self._served(call)
+        if served.instead is None:
+            return _kept(served.found, call)
+        gates, units = served.found.gates, served.found.units
+        return [*_kept(served.instead.found, call), call.initial.new_empty(gates, units, units)]
 
     def forward(self, call: Scan) -> list[Tensor]:
-        found, chip, room = self._served(call)
-        if room is whole:
-            instead = call.with_matrices(whole.matrices(chip, found, call.factors))
-            return [*self.forward(instead), *instead.factors]
-        outputs, saved = call.outputs_like(), _kept(found, call)
-        if outputs[0].numel():
-            drive = inputs_on_gpu.drive_of(call.source, chip, room=passes.drive_room(found, saved))
-            passes.forward(chip, room, found, call, drive, outputs=outputs, saved=saved)
-        return [*outputs, *saved]
+        served = self._served(call)
+        if served.instead is None:
+            return _forward(served, call)
+        matrices = whole.matrices(served.chip, served.found, call.factors)
+        return [*_forward(served.instead, call.with_matrices(matrices)), matrices]
 
     def backward(
         self, call: Scan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
     ) -> list[Tensor]:
-        return self._backward(call, grads, outputs, saved, call.initial.new_empty(call.shape))
+        return self._backward(call, grads, outputs, saved, alone=True)
 
     def last_backward(
         self,
@@ -128,8 +124,7 @@ class CudaEngine(Engine[Scan]):
         # that holds the backward alone may be replayed.
         given = isinstance(call.source, Tensor)
         alone = given or (call.device.type == "cuda" and torch.cuda.is_current_stream_capturing())
-        room = call.initial.new_empty(call.shape) if alone else None
-        return self._backward(call, grads, outputs, saved, room)
+        return self._backward(call, grads, outputs, saved, alone=alone)
 
     def _backward(
         self,
@@ -137,56 +132,94 @@ class CudaEngine(Engine[Scan]):
         grads: Sequence[Tensor | None],
         outputs: list[Tensor],
         saved: list[Tensor],
-        grad_drive: Tensor | None = None,
+        *,
+        alone: bool,
     ) -> list[Tensor]:
-        """Gradients from those of the outputs, the drive's in place of the gates if not given."""
-        found, chip, room = self._served(call)
-        if room is whole:
-            *saved, matrices = saved
-            instead = call.with_matrices(matrices)
-            first, *rest = self._backward(instead, grads, outputs, saved, grad_drive)
-            states = call.output_count
-            factors = whole.factor_gradients(chip, found, call.factors, rest[states])
-            return [first, *rest[:states], *factors, *rest[states + 1 :]]
-        if grad_drive is None:
-            grad_drive = passes.drive_room(found, saved)
+        """Gradients from those of the outputs; `alone` leaves what was saved as it is."""
+        served = self._served(call)
+        if served.instead is None:
+            return self._gradients(served, call, grads, outputs, saved, alone)
+        *saved, matrices = saved
+        instead, states = call.with_matrices(matrices), 1 + call.output_count
+        found = self._gradients(served.instead, instead, grads, outputs, saved, alone)
+        grad = found[states]
+        found[states : states + 1] = whole.factor_gradients(
+            served.chip, served.found, call.factors, grad
+        )
+        return found
+
+    def _gradients(
+        self,
+        served: Served,
+        call: Scan,
+        grads: Sequence[Tensor | None],
+        outputs: list[Tensor],
+        saved: list[Tensor],
+        alone: bool,
+    ) -> list[Tensor]:
         if outputs[0].numel() == 0:
             live = (call.initial, call.initial_cell, *call.factors, call.inner_bias)
             rest = [torch.zeros_like(tensor) for tensor in live if tensor is not None]
             return [call.initial.new_zeros(call.shape), *rest]
+        found, chip, room, _ = served
+        drive = call.initial.new_empty(call.shape) if alone else passes.drive_room(found, saved)
         starts, summaries = passes.backward(
-            chip, room, found, call, grads=grads, outputs=outputs, saved=saved,
-            grad_drive=grad_drive,
-        )  # fmt: skip
-        if not sums_up(found):
-            rest = self.plain_weight_gradients(call, grad_drive, outputs, saved)
-        else:
+            chip, room, found, call, grads=grads, outputs=outputs, saved=saved, grad_drive=drive
+        )
+        if sums_up(found):
             rest = recurrent_gradients(
                 chip,
                 found,
                 call,
-                grad_drive,
+                drive,
                 states=outputs[0],
                 saved=saved,
                 grad_summaries=summaries,
             )
-        return [grad_drive, *starts, *rest]
+        else:
+            rest = self.plain_weight_gradients(call, drive, outputs, saved)
+        return [drive, *starts, *rest]
 
     def input_gradients(
         self, inputs: Inputs, grad_drive: Tensor, call: Scan
     ) -> tuple[Tensor, Tensor | None]:
-        rests = describe(call, self.cell(call)).rests
+        rests = call.hold is not None and describe(call, self.cell(call)).rests
         holds = (call.hold, call.hold_cell) if rests else (None, None)
         return inputs_on_gpu.gradients(inputs, grad_drive, self._chip_of(call.device), holds=holds)
 
-    def _served(self, call: Scan) -> tuple[Call, Chip, ModuleType]:
-        """What a call asks of a kernel, on which chip, and who serves it there."""
-        found, chip = describe(call, self.cell(call)), self._chip_of(call.device)
-        room = self._room_of(found, chip)
-        if isinstance(room, str):
-            raise ValueError(room)
-        return found, chip, room
+    def _served(self, call: Scan) -> Served:
+        return served_by(self._room_of, describe(call, self.cell(call)), self._chip_of(call.device))
+
+
+class Served(NamedTuple):
+    """What a call asks of a kernel, on which chip, and who serves it there."""
+
+    found: Call
+    chip: Chip
+    room: ModuleType
+    instead: Served | None
+    """Where the room is `whole`, the same scan with whole matrices."""
+
+
+@cache
+def served_by(rooms: Rooms, found: Call, chip: Chip) -> Served:
+    """Who serves a call on a chip; raises the sentence why nobody does."""
+    room = rooms(found, chip)
+    if isinstance(room, str):
+        raise ValueError(room)
+    return Served(
+        found, chip, room, served_by(rooms, whole.instead(found), chip) if room is whole else None
+    )
 
 
 def _kept(found: Call, call: ScanCall) -> list[Tensor]:
     return passes.kept(found, steps=call.shape[1], like=call.initial)
+
+
+def _forward(served: Served, call: ScanCall) -> list[Tensor]:
+    found, chip, room, _ = served
+    outputs, saved = call.outputs_like(), _kept(found, call)
+    if outputs[0].numel():
+        drive = inputs_on_gpu.drive_of(call.source, chip, room=passes.drive_room(found, saved))
+        passes.forward(chip, room, found, call, drive, outputs=outputs, saved=saved)
+    return [*outputs, *saved]

@@ -32,7 +32,7 @@ def drive_room(found: Call, saved: list[Tensor]) -> Tensor:
 
     The reset gate stays: the weight gradients are to be multiplied by it.
     """
-    return saved[0][KEPT - found.gates :]
+    return saved[0] if found.gates == KEPT else saved[0][KEPT - found.gates :]
 
 
 def forward(
@@ -99,6 +99,10 @@ def backward(
 
 def _given(call: ScanCall) -> list[Tensor | None]:
     """h0, c0, the three factors, masks, hold and hold_cell, as both passes take them."""
-    starts = [aligned(start) for start in (call.initial, call.initial_cell)]
     factors = (*call.factors, None, None)[:3]
-    return starts + [dense(t) for t in (*factors, call.masks, call.hold, call.hold_cell)]
+    others = (*factors, call.masks, call.hold, call.hold_cell)
+    return [
+        aligned(call.initial),
+        None if call.initial_cell is None else aligned(call.initial_cell),
+        *[None if tensor is None else tensor.contiguous() for tensor in others],
+    ]

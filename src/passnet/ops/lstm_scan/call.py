@@ -42,9 +42,13 @@ class LstmScan(ScanCall):
 
     def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:
         source, live, given = take_apart(self.source)
-        live += [self.initial, self.initial_cell, *self.factors]
-        named = {"masks": self.masks, "hold": self.hold, "hold_cell": self.hold_cell}
-        given |= {name: tensor for name, tensor in named.items() if tensor is not None}
+        live += (self.initial, self.initial_cell, *self.factors)
+        if self.masks is not None:
+            given["masks"] = self.masks
+        if self.hold is not None:
+            given["hold"] = self.hold
+        if self.hold_cell is not None:
+            given["hold_cell"] = self.hold_cell
         return live, list(given.values()), " ".join((self.structure, source, *given))
 
     @classmethod
