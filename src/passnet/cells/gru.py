@@ -66,14 +66,14 @@ class GruCell(RecurrentCell):
         masks: Tensor | None,
         holds: tuple[Tensor | None, ...],
     ) -> GruScan:
-        dtype, inner = initial[0].dtype, self.inner_bias
+        dtype, matrix, inner = initial[0].dtype, self.recurrent, self.inner_bias
         return GruScan(
             source,
             initial[0],
-            tuple([in_dtype(factor, dtype) for factor in self.recurrent.factors()]),
-            self.recurrent.structure.name,
+            matrix.factors_in(dtype),
+            matrix.structure.name,
             self.reset,
-            masks=masks,
-            hold=holds[0],
-            inner_bias=None if inner is None else in_dtype(inner, dtype),
+            masks,
+            holds[0],
+            None if inner is None else in_dtype(inner, dtype),
         )

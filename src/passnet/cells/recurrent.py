@@ -46,6 +46,7 @@ class RecurrentCell(nn.Module, ABC):
         gates = len(self.gate_names)
         self.input_size = input_size
         self.size = size
+        self.weight_norm = weight_norm
         self.input_weight = nn.Parameter(torch.empty(gates, size, input_size, **place))
         scale = nn.Parameter(torch.empty(gates, size, **place)) if weight_norm else None
         self.register_parameter("input_weight_scale", scale)
@@ -78,8 +79,9 @@ class RecurrentCell(nn.Module, ABC):
 
     def input_matrix(self) -> Float[Tensor, "gates n m"]:
         """The input matrices as the equations use them."""
-        if self.input_weight_scale is None:
+        if not self.weight_norm:
             return self.input_weight
+        assert self.input_weight_scale is not None
         return unit_rows(self.input_weight) * self.input_weight_scale.unsqueeze(-1)
 
     def inputs(

@@ -85,6 +85,7 @@ class RecurrentLayer(nn.Module, ABC):
         self.directions = 2 if bidirectional else 1
         self.matrix = matrix
         self.carry_bias = carry_bias
+        self.learn_initial_state = learn_initial_state
         self.max_row_norm = max_row_norm
         self.init = init
         self.dropouts = dropouts
@@ -120,11 +121,6 @@ class RecurrentLayer(nn.Module, ABC):
     def bias(self) -> bool:
         """Whether the gates have biases."""
         return self._first.bias is not None
-
-    @property
-    def learn_initial_state(self) -> bool:
-        """Whether the initial state is a parameter."""
-        return getattr(self, f"initial_{self.state_names[0]}") is not None
 
     @property
     def _first(self) -> RecurrentCell:

@@ -46,9 +46,10 @@ class Sequences:
             )
         if not x.is_floating_point():
             return x.long()
-        if self.lengths is not None and self.packed is None:
+        ended = None if self.packed is not None else self.ended(device)
+        if ended is not None:
             # Padding may hold anything, and a NaN would outlive being multiplied by zero.
-            x = x.masked_fill(self.ended(device), 0)
+            x = x.masked_fill(ended, 0)
         if _autocast(device.type, x):
             return x.to(torch.get_autocast_dtype(device.type))
         if x.dtype != dtype:

@@ -49,7 +49,15 @@ class StructuredMatrix(nn.Module, ABC):
 
     def factors(self) -> tuple[Tensor, ...]:
         """The factors as the equations use them, in the structure's order."""
-        return tuple([self.factor(name) for name in self.structure.factors])
+        names = self.structure.factors
+        if not self.weight_norm:
+            return tuple([getattr(self, name) for name in names])
+        return tuple([self.factor(name) for name in names])
+
+    def factors_in(self, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        """The factors in the dtype to compute in."""
+        factors = self.factors()
+        return tuple([f if f.dtype is dtype else f.to(dtype) for f in factors])
 
     def factor(self, name: str) -> Tensor:
         """One factor, normalised where this layer normalises it."""

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-P, Result = ParamSpec("P"), TypeVar("Result")
+Result = TypeVar("Result")
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -30,13 +30,13 @@ def autocast_on(kind: str) -> bool:
 
 
 def without_autocast(
-    device: torch.device, compute: Callable[P, Result], *given: P.args, **named: P.kwargs
+    device: torch.device, compute: Callable[..., Result], *given: object
 ) -> Result:
     """`compute(*given)`; a scan's inputs are already of one dtype, and nothing is left to decide.
 
     A function: entering a context that does nothing takes longer than asking whether to.
     """
     if not autocast_on(device.type):
-        return compute(*given, **named)
+        return compute(*given)
     with torch.autocast(device.type, enabled=False):
-        return compute(*given, **named)
+        return compute(*given)

@@ -51,6 +51,11 @@ class ScanCall(ABC):
         return self.source.shape
 
     @property
+    def steps(self) -> int:
+        source = self.source
+        return source.x.shape[0] if isinstance(source, Inputs) else source.shape[1]
+
+    @property
     def dtype(self) -> torch.dtype:
         return self.initial.dtype
 
@@ -272,16 +277,12 @@ class _Direct(torch.autograd.Function):
 
 
 def _gradients(
-    engine: Engine[Call],
-    call: Call,
-    grads: Sequence[Tensor | None],
-    kept: list[Tensor],
-    last: bool,
+    engine: Engine[Call], call: Call, grads: Sequence[Any], kept: list[Tensor], last: bool
 ) -> list[Tensor]:
     """Those of a call's live tensors, in their order."""
     count = call.output_count
     backward = engine.last_backward if last else engine.backward
-    grad_drive, *found = backward(call, grads, kept[:count], kept[count:])
+    grad_drive, *found = backward(call, list(grads), kept[:count], kept[count:])
     return _source_gradients(engine, call, grad_drive) + found
 
 

@@ -250,7 +250,10 @@ class Kernel:
         cooperative: bool = False,
     ) -> None:
         """Queue the kernel on torch's current stream; None stands for a null pointer."""
-        values = [0 if a is None else a if type(a) is int else a.data_ptr() for a in arguments]
+        values = [
+            0 if a is None else a if type(a) is int else a.data_ptr()  # pyright: ignore
+            for a in arguments
+        ]
         stream = ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(self.device))  # pyright: ignore
         driver = _driver()
         # Threads that run one layer share the room for its arguments.

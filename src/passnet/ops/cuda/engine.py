@@ -4,49 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cache
-from types import ModuleType
-from typing import NamedTuple, TypeVar
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from passnet.ops.cuda import inputs as inputs_on_gpu
-from passnet.ops.cuda import large, passes, small, whole
-from passnet.ops.cuda.call import (
-    Call,
-    Cell,
-    describe,
-    facts,
-    known,
-    refuses_anywhere,
-    refuses_device,
-)
+from passnet.ops.cuda import passes, whole
+from passnet.ops.cuda.call import Call, Cell, describe, facts, known, refuses_device
 from passnet.ops.cuda.chip import Chip, chip_of
-from passnet.ops.cuda.weights import recurrent_gradients, sums_up
+from passnet.ops.cuda.rooms import Rooms, Served, fastest_room, served_by
+from passnet.ops.cuda.weights import needs_behind, recurrent_gradients, sums_up
 from passnet.ops.inputs import Inputs
 from passnet.ops.scan import Engine, ScanCall
 
 Scan = TypeVar("Scan", bound=ScanCall)
-Rooms = Callable[[Call, Chip], ModuleType | str]
-
-
-@cache
-def room_of(call: Call, chip: Chip) -> ModuleType | str:
-    """The module that serves a call on a chip, or the sentence why none does."""
-    general = refuses_anywhere(call)
-    if general is not None:
-        return general
-    shared = chip.shared_limit
-    if small.refuses(call, shared_limit=shared) is None:
-        return small
-    return large.refuses(call, processors=chip.processors, shared_limit=shared) or large
-
-
-@cache
-def fastest_room(call: Call, chip: Chip) -> ModuleType | str:
-    """`room_of`, or `whole` where the scan is to run with whole matrices instead of factors."""
-    return whole if whole.pays(call, shared_limit=chip.shared_limit) else room_of(call, chip)
 
 
 class CudaEngine(Engine[Scan]):
@@ -80,9 +52,10 @@ class CudaEngine(Engine[Scan]):
         """Gradients of dense matrices, as large products."""
 
     def refuses(self, call: Scan) -> str | None:
-        reason = refuses_device(call.device, call.structure)
+        device = call.initial.device
+        reason = refuses_device(device, call.structure)
         if reason is None:
-            reason = self._refuses_kernel(facts(call, self.cell(call)), call.device)
+            reason = self._refuses_kernel(facts(call, self.cell(call)), device)
         return reason
 
     # Layouts are searched in Python that a tracer must not walk through.
@@ -163,9 +136,13 @@ class CudaEngine(Engine[Scan]):
             return [call.initial.new_zeros(call.shape), *rest]
         found, chip, room, _ = served
         drive = call.initial.new_empty(call.shape) if alone else passes.drive_room(found, saved)
+        behind = None
+        if needs_behind(found):  # in the place of the reset gate
+            behind = torch.empty_like(saved[0][:1]) if alone else saved[0]
         starts, summaries = passes.backward(
-            chip, room, found, call, grads=grads, outputs=outputs, saved=saved, grad_drive=drive
-        )
+            chip, room, found, call, grads=grads, outputs=outputs, saved=saved,
+            grad_drive=drive, behind=behind,
+        )  # fmt: skip
         if sums_up(found):
             rest = recurrent_gradients(
                 chip,
@@ -175,6 +152,7 @@ class CudaEngine(Engine[Scan]):
                 states=outputs[0],
                 saved=saved,
                 grad_summaries=summaries,
+                behind=behind,
             )
         else:
             rest = self.plain_weight_gradients(call, drive, outputs, saved)
@@ -188,32 +166,12 @@ class CudaEngine(Engine[Scan]):
         return inputs_on_gpu.gradients(inputs, grad_drive, self._chip_of(call.device), holds=holds)
 
     def _served(self, call: Scan) -> Served:
-        return served_by(self._room_of, describe(call, self.cell(call)), self._chip_of(call.device))
-
-
-class Served(NamedTuple):
-    """What a call asks of a kernel, on which chip, and who serves it there."""
-
-    found: Call
-    chip: Chip
-    room: ModuleType
-    instead: Served | None
-    """Where the room is `whole`, the same scan with whole matrices."""
-
-
-@cache
-def served_by(rooms: Rooms, found: Call, chip: Chip) -> Served:
-    """Who serves a call on a chip; raises the sentence why nobody does."""
-    room = rooms(found, chip)
-    if isinstance(room, str):
-        raise ValueError(room)
-    return Served(
-        found, chip, room, served_by(rooms, whole.instead(found), chip) if room is whole else None
-    )
+        chip = self._chip_of(call.initial.device)
+        return served_by(self._room_of, facts(call, self.cell(call)), chip)
 
 
 def _kept(found: Call, call: ScanCall) -> list[Tensor]:
-    return passes.kept(found, steps=call.shape[1], like=call.initial)
+    return passes.kept(found, steps=call.steps, like=call.initial)
 
 
 def _forward(served: Served, call: ScanCall) -> list[Tensor]:

@@ -48,7 +48,7 @@ class GruScan(ScanCall):
         return states_before(self.initial, states, steps)
 
     def outputs_like(self) -> list[Tensor]:
-        return [self.initial.new_empty(self.shape[1:])]
+        return [self.initial.new_empty((self.steps, *self.initial.shape))]
 
     def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:
         source, live, given = take_apart(self.source)

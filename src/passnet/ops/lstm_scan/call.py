@@ -38,7 +38,8 @@ class LstmScan(ScanCall):
         return GateMaps(self.structure, self.factors, self.masks)
 
     def outputs_like(self) -> list[Tensor]:
-        return [self.initial.new_empty(self.shape[1:]) for _ in ("hidden", "cells")]
+        shape = self.steps, *self.initial.shape
+        return [self.initial.new_empty(shape) for _ in ("hidden", "cells")]
 
     def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:
         source, live, given = take_apart(self.source)
