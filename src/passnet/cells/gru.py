@@ -12,6 +12,7 @@ from passnet.config.matrix import MatrixSpec
 from passnet.equations import GRU_GATES
 from passnet.equations.gru import Reset
 from passnet.matrices.initialisation import fill_bias
+from passnet.matrices.structured import stored
 from passnet.ops import GruScan
 from passnet.ops.inputs import Source
 from passnet.ops.precision import in_dtype
@@ -66,7 +67,7 @@ class GruCell(RecurrentCell):
         masks: Tensor | None,
         holds: tuple[Tensor | None, ...],
     ) -> GruScan:
-        dtype, matrix, inner = initial[0].dtype, self.recurrent, self.inner_bias
+        dtype, matrix, inner = initial[0].dtype, self.matrix, stored(self, "inner_bias")
         return GruScan(
             source,
             initial[0],

@@ -34,8 +34,8 @@ class LstmCell(RecurrentCell):
         masks: Tensor | None,
         holds: tuple[Tensor | None, ...],
     ) -> LstmScan:
-        matrix = self.recurrent
         hidden, cell = initial
+        matrix = self.matrix
         return LstmScan(
             source,
             hidden,

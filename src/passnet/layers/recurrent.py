@@ -25,6 +25,7 @@ from passnet.layers.torch_weights import (
     torch_arguments,
 )
 from passnet.matrices import GateMatrix, check_spec
+from passnet.matrices.structured import stored
 from passnet.ops.backend import Backend, check_backend, choose
 from passnet.ops.scan import ScanCall
 
@@ -255,7 +256,7 @@ class RecurrentLayer(nn.Module, ABC):
         sequences = read_sequences(
             input, lengths, batch_first=self.batch_first, input_size=self.input_size
         )
-        weight = self._at(0).input_weight
+        weight = stored(self._at(0), "input_weight")
         x = sequences.cast(weight.dtype, weight.device)
         dtype = x.dtype if x.is_floating_point() else sequences.compute_dtype(weight)
         return x, self._starts(hx, sequences, dtype, weight.device), sequences

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -51,7 +52,7 @@ class StructuredMatrix(nn.Module, ABC):
         """The factors as the equations use them, in the structure's order."""
         names = self.structure.factors
         if not self.weight_norm:
-            return tuple([getattr(self, name) for name in names])
+            return tuple([stored(self, name) for name in names])
         return tuple([self.factor(name) for name in names])
 
     def factors_in(self, dtype: torch.dtype) -> tuple[Tensor, ...]:
@@ -61,7 +62,7 @@ class StructuredMatrix(nn.Module, ABC):
 
     def factor(self, name: str) -> Tensor:
         """One factor, normalised where this layer normalises it."""
-        raw = getattr(self, name)
+        raw = stored(self, name)
         if not self.weight_norm:
             return raw
         if name in self.normalised:
@@ -131,6 +132,12 @@ class GateMatrix:
     def __repr__(self) -> str:
         shapes = ", ".join(f"{k} {tuple(v.shape)}" for k, v in self.factors.items())
         return f"GateMatrix({self.structure.name}: {shapes})"
+
+
+def stored(module: nn.Module, name: str) -> Any:
+    """`getattr(module, name)` of a parameter, which torch looks for everywhere else first."""
+    parameters = module._parameters
+    return parameters[name] if name in parameters else getattr(module, name)
 
 
 def apply_structure(
