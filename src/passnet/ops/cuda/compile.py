@@ -213,8 +213,11 @@ class Kernel:
         self.function = ctypes.c_void_p()
         self._slots = None
         self._lock = threading.Lock()
-        self._context, self._current = _context(device).value, ctypes.c_void_p()
-        self._current_at = ctypes.byref(self._current)
+        self._stream, self._current = ctypes.c_void_p(), ctypes.c_void_p()
+        self._current_at, self._context = ctypes.byref(self._current), _context(device).value
+        driver = _driver()
+        self._ask, self._start = driver.cuCtxGetCurrent, driver.cuLaunchKernel
+        self._together = driver.cuLaunchCooperativeKernel
         made = {"arch": device_limits(device)[2], "options": options}
         before = _enter(device)
         try:
@@ -254,25 +257,22 @@ class Kernel:
             0 if a is None else a if type(a) is int else a.data_ptr()  # pyright: ignore
             for a in arguments
         ]
-        stream = ctypes.c_void_p(torch._C._cuda_getCurrentRawStream(self.device))  # pyright: ignore
-        driver = _driver()
         # Threads that run one layer share the room for its arguments.
         with self._lock:
             if self._slots is None:
                 self._slots = _slots(len(values))
             slots, pointers = self._slots
             slots[:] = values
-            driver.cuCtxGetCurrent(self._current_at)
+            self._stream.value = torch._C._cuda_getCurrentRawStream(self.device)  # pyright: ignore
+            self._ask(self._current_at)
             here = self._current.value == self._context
             before = None if here else _enter(self.device)
             try:
                 # Without declared types, whose check takes longer than the rest of a call: sizes
                 # are C ints as they are, and what is wider has a type of its own.
-                place = (self.function, *grid, threads, 1, 1, self.shared, stream, pointers)
-                if cooperative:
-                    status = driver.cuLaunchCooperativeKernel(*place)
-                else:
-                    status = driver.cuLaunchKernel(*place, None)
+                x, y, z = grid
+                place = (self.function, x, y, z, threads, 1, 1, self.shared, self._stream, pointers)
+                status = self._together(*place) if cooperative else self._start(*place, None)
             finally:
                 if not here:
                     _leave(before)
