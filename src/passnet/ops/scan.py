@@ -24,6 +24,7 @@ from passnet.ops.transforms import (
     second_order,
     transformed,
     unserved_transform,
+    unwrapped,
 )
 
 
@@ -192,7 +193,8 @@ class ScanOp(Generic[Call]):
         if not torch.is_grad_enabled():
             return self._compute(call, engine)[: call.output_count]
         live, fixed, layout = call.flatten()
-        return list(_Direct.apply((self, engine, call, fixed, layout), *live))
+        live = [unwrapped(tensor) for tensor in live]
+        return list(_apply_plainly((self, engine, call, fixed, layout), *live))
 
     def _compute(self, call: Call, engine: str) -> list[Tensor]:
         return without_autocast(call.initial.device, self.engines[engine].forward, call)
@@ -276,6 +278,10 @@ class _Direct(torch.autograd.Function):
             ctx.overwritten = op.engines[engine].overwrites
             found = op._run_backward(grads, live, fixed, kept, *how, last=True)
         return None, *found
+
+
+# What `_Direct.apply` comes to once it has asked for transforms: `run` knows that there are none.
+_apply_plainly = super(torch.autograd.Function, _Direct).apply  # pyright: ignore
 
 
 def _gradients(

@@ -10,6 +10,8 @@ from torch.autograd import forward_ad
 
 Found = list[Tensor | None]
 _innermost = torch._C._functorch.peek_interpreter_stack  # pyright: ignore
+unwrapped = torch._C._functorch.unwrap_if_dead  # pyright: ignore
+"""A tensor that outlived a torch.func transform without what the transform put around it."""
 
 
 def first_order(

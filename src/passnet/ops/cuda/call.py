@@ -40,7 +40,7 @@ class Call:
 
     @cached_property
     def _hash(self) -> int:
-        # Looked up at every launch: nine fields would be hashed each time.
+        # Looked up at every launch: ten fields would be hashed each time.
         return hash(tuple(getattr(self, field.name) for field in fields(self)))
 
     @cached_property
