@@ -31,7 +31,7 @@ from gpu.input_cases import KINDS, compared, made
 from gpu.input_cases import cast as rounded
 from gpu.scan_cases import Case, cast, kernel, loop, make, rms, scan_of, strided
 
-from passnet.ops.cuda import Call, engine, inputs, large, large_plan, small, weights, whole
+from passnet.ops.cuda import Call, inputs, large, large_plan, rooms, small, weights, whole
 from passnet.ops.cuda.call import describe
 from passnet.ops.cuda.small_plan import candidates
 from passnet.ops.inputs import Inputs
@@ -76,7 +76,7 @@ def test_whole_matrices_of_a_high_rank(emulator, cell, shape):
 def test_whole_matrices_where_they_take_fewer_cycles(emulator):
     def room(n, d, cell="gru_after", **others):
         call = Call(cell, n, d, **{"dtype": torch.float32, "diagonal": True} | others)
-        return engine.fastest_room(call, emulator())
+        return rooms.fastest_room(call, emulator())
 
     assert room(128, 50) is whole and room(128, 50, masks=2, tied=True) is whole
     assert room(128, 128) is whole  # as factors they do not fit one multiprocessor

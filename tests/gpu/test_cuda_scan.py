@@ -6,7 +6,7 @@ import pytest
 import torch
 from scan_cases import Case, cast, fair, kernel, make, strided
 
-from passnet.ops.cuda.engine import room_of
+from passnet.ops.cuda.rooms import room_of
 
 pytestmark = [
     pytest.mark.gpu,

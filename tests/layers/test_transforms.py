@@ -135,3 +135,17 @@ def test_wrong_lengths_are_refused_inside_transforms_too(kind):
         torch.func.grad(loss)(x, [99, 1])
     with FlopCounterMode(display=False), wrong:
         loss(x, [99, 1])
+
+
+def test_inputs_that_outlived_a_transform():
+    layer, x, escaped = passnet.GRU(3, 8), torch.randn(4, 2, 3, requires_grad=True), []
+
+    def note(given):
+        escaped.append(given)
+        return given.sum()
+
+    torch.func.vjp(note, x)
+    wanted = [x, *layer.parameters()]
+    found = torch.autograd.grad(layer(escaped[0])[0].square().sum(), wanted)
+    expected = torch.autograd.grad(layer(x)[0].square().sum(), wanted)
+    assert all(map(torch.equal, found, expected))

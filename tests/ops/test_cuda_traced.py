@@ -9,33 +9,8 @@ import pytest
 import torch
 
 import passnet
-from passnet.ops import BackendRefused, gru_backends, lstm_backends, unitary_backends
-from passnet.ops.cuda import compile, engine, unitary
-from passnet.ops.cuda.chip import Chip
-
-
-class Nothing:
-    """A kernel that leaves its outputs as they were."""
-
-    def launch(self, grid, threads, arguments, *, cooperative=False):
-        pass
-
-
-class StandIn(Chip):
-    processors, shared_limit = 132, 227 * 1024
-
-    def kernel(self, source, name, *, options, shared):
-        return Nothing()
-
-
-@pytest.fixture
-def on_cuda(monkeypatch):
-    chip = StandIn()
-    for module in (engine, unitary):
-        monkeypatch.setattr(module, "refuses_device", lambda *_: None)
-    for backend in (*gru_backends(), *lstm_backends(), *unitary_backends()):
-        if backend.name == "cuda":
-            monkeypatch.setattr(backend._engine, "_chip_of", lambda _: chip)
+from passnet.ops import BackendRefused
+from passnet.ops.cuda import compile
 
 
 def low_rank(kind: type[passnet.GRU | passnet.LSTM], units: int):
@@ -68,7 +43,7 @@ def test_no_break(on_cuda, make, units):
 
 @LAYERS
 def test_where_nothing_can_be_compiled_another_engine_serves(on_cuda, monkeypatch, make):
-    monkeypatch.setattr(StandIn, "unavailable", "there is no compiler here")
+    monkeypatch.setattr(on_cuda, "unavailable", "there is no compiler here")
     layer = make(24)
     x = torch.randn(4, 2, 3)
     assert layer.explain_backends(x)["cuda"] == "there is no compiler here"

@@ -12,6 +12,7 @@ from passnet.config.matrix import MatrixSpec
 from passnet.equations import GRU_GATES
 from passnet.equations.gru import Reset
 from passnet.matrices.initialisation import fill_bias
+from passnet.matrices.structured import stored
 from passnet.ops import GruScan
 from passnet.ops.inputs import Source
 from passnet.ops.precision import in_dtype
@@ -66,14 +67,14 @@ class GruCell(RecurrentCell):
         masks: Tensor | None,
         holds: tuple[Tensor | None, ...],
     ) -> GruScan:
-        dtype, inner = initial[0].dtype, self.inner_bias
+        dtype, matrix, inner = initial[0].dtype, self.matrix, stored(self, "inner_bias")
         return GruScan(
             source,
             initial[0],
-            tuple([in_dtype(factor, dtype) for factor in self.recurrent.factors()]),
-            self.recurrent.structure.name,
+            matrix.factors_in(dtype),
+            matrix.structure.name,
             self.reset,
-            masks=masks,
-            hold=holds[0],
-            inner_bias=None if inner is None else in_dtype(inner, dtype),
+            masks,
+            holds[0],
+            None if inner is None else in_dtype(inner, dtype),
         )

@@ -12,7 +12,6 @@ from passnet.config.chrono import Chrono
 from passnet.equations import LSTM_GATES
 from passnet.ops import LstmScan
 from passnet.ops.inputs import Source
-from passnet.ops.precision import in_dtype
 
 
 @final
@@ -36,13 +35,13 @@ class LstmCell(RecurrentCell):
         holds: tuple[Tensor | None, ...],
     ) -> LstmScan:
         hidden, cell = initial
+        matrix = self.matrix
         return LstmScan(
             source,
             hidden,
             cell,
-            tuple([in_dtype(factor, hidden.dtype) for factor in self.recurrent.factors()]),
-            self.recurrent.structure.name,
-            masks=masks,
-            hold=holds[0],
-            hold_cell=holds[1],
+            matrix.factors_in(hidden.dtype),
+            matrix.structure.name,
+            masks,
+            *holds,
         )

@@ -65,10 +65,8 @@ class Dropouts:
             return x, mask.squeeze(-1)
         return x, mask[0].gather(1, x.T).T
 
-    def state_masks(self, state: Tensor, *, gates: int, training: bool) -> Tensor | None:
+    def state_masks(self, state: Tensor, *, gates: int) -> Tensor:
         """[gates, B, n] masks for the state that enters the recurrent matrices."""
-        if not training or not self.state_rate:
-            return None
         return _mask(state.new_empty(gates, *state.shape), self.state_rate)
 
     def output(self, y: Tensor, *, training: bool) -> Tensor:

@@ -25,6 +25,7 @@ from passnet.layers.torch_weights import (
     torch_arguments,
 )
 from passnet.matrices import GateMatrix, check_spec
+from passnet.matrices.structured import stored
 from passnet.ops.backend import Backend, check_backend, choose
 from passnet.ops.scan import ScanCall
 
@@ -82,8 +83,10 @@ class RecurrentLayer(nn.Module, ABC):
                 stacklevel=3,
             )
         self.bidirectional = bidirectional
+        self.directions = 2 if bidirectional else 1
         self.matrix = matrix
         self.carry_bias = carry_bias
+        self.learn_initial_state = learn_initial_state
         self.max_row_norm = max_row_norm
         self.init = init
         self.dropouts = dropouts
@@ -111,24 +114,14 @@ class RecurrentLayer(nn.Module, ABC):
     def _backends(self) -> tuple[Backend, ...]:
         """The ways to run this kind of scan, fastest first."""
 
-    def _scan(self, call: ScanCall) -> States:
+    def _scan(self, call: ScanCall) -> list[Tensor]:
         """Every state of every step, `[T, B, n]` each, the output first."""
-        return tuple(choose(self._backends(), self.backend, call).run(call))
-
-    @property
-    def directions(self) -> int:
-        """1, or 2 when bidirectional."""
-        return 2 if self.bidirectional else 1
+        return choose(self._backends(), self.backend, call).run(call)
 
     @property
     def bias(self) -> bool:
         """Whether the gates have biases."""
         return self._first.bias is not None
-
-    @property
-    def learn_initial_state(self) -> bool:
-        """Whether the initial state is a parameter."""
-        return getattr(self, f"initial_{self.state_names[0]}") is not None
 
     @property
     def _first(self) -> RecurrentCell:
@@ -165,9 +158,9 @@ class RecurrentLayer(nn.Module, ABC):
         their gradients, with `zero_padding=False`: any number may then stand there.
         Integer inputs, without the feature axis, are symbols: the same as one-hot vectors.
         """
-        x, state, sequences = self._read(input, hx, lengths)
-        output, finals = self._run(x, state, sequences, zero_padding)
-        return sequences.write(output), self._join(sequences.write_state(s) for s in finals)
+        x, starts, sequences = self._read(input, hx, lengths)
+        output, finals = self._run(x, starts, sequences, zero_padding)
+        return sequences.write(output), self._join([sequences.write_state(s) for s in finals])
 
     def step(self, input: Tensor, state: Tensor | States | None = None):
         """One time step for streaming: (output, next state), equal to the sequence call.
@@ -211,10 +204,8 @@ class RecurrentLayer(nn.Module, ABC):
 
         With `backend="auto"` the first that can does.
         """
-        x, state, sequences = self._read(input, hx, lengths)
-        start = tuple(part[0] for part in state)
-        x, scale = self.dropouts.input(x, self.input_size, state[0].dtype, training=False)
-        call = self._call(self._first, x, scale, start, sequences.ended(x.device), False)
+        x, starts, sequences = self._read(input, hx, lengths)
+        call = self._call(self._first, x, None, starts[0], sequences.ended(x.device), False)
         return {backend.name: backend.refuses(call) for backend in self._backends()}
 
     def recurrent_matrix(self, gate: str, *, layer: int = 0, reverse: bool = False) -> GateMatrix:
@@ -260,43 +251,49 @@ class RecurrentLayer(nn.Module, ABC):
     def flatten_parameters(self) -> None:
         """Nothing to do: parameters are already contiguous. Here for torch.nn's sake."""
 
-    def _read(self, input, hx, lengths) -> tuple[Tensor, States, Sequences]:
+    def _read(self, input, hx, lengths) -> tuple[Tensor, list[States], Sequences]:
+        """(the inputs, the initial states of every cell, the form of what was given)."""
         sequences = read_sequences(
             input, lengths, batch_first=self.batch_first, input_size=self.input_size
         )
-        weight = self._first.input_weight
+        weight = stored(self._at(0), "input_weight")
         x = sequences.cast(weight.dtype, weight.device)
         dtype = x.dtype if x.is_floating_point() else sequences.compute_dtype(weight)
-        return x, self._initial_state(hx, sequences, dtype, weight.device), sequences
+        return x, self._starts(hx, sequences, dtype, weight.device), sequences
 
-    def _initial_state(
+    def _starts(
         self, hx, sequences: Sequences, dtype: torch.dtype, device: torch.device
-    ) -> States:
-        shape = self.num_layers * self.directions, sequences.batch, self.hidden_size
+    ) -> list[States]:
+        cells, batch, names = self.num_layers * self.directions, sequences.batch, self.state_names
         if hx is not None:
-            given = zip(self._split(hx), self.state_names, strict=True)
-            return tuple(sequences.read_state(s, name, shape, dtype, device) for s, name in given)
-        if not self.learn_initial_state:
-            return tuple([torch.zeros(shape, dtype=dtype, device=device) for _ in self.state_names])
-        starts = [getattr(self, f"initial_{name}") for name in self.state_names]
-        return tuple([start.to(dtype).unsqueeze(1).expand(shape) for start in starts])
+            shape = cells, batch, self.hidden_size
+            given = zip(self._split(hx), names, strict=True)
+            read = [sequences.read_state(s, name, shape, dtype, device) for s, name in given]
+        elif self.learn_initial_state:
+            learned = [getattr(self, f"initial_{name}") for name in names]
+            read = [start.to(dtype).unsqueeze(1).expand(-1, batch, -1) for start in learned]
+        else:
+            # One for all: nobody writes to it.
+            zero = torch.zeros((batch, self.hidden_size), dtype=dtype, device=device)
+            return [(zero,) * len(names)] * cells
+        return [tuple([part[index] for part in read]) for index in range(cells)]
 
     def _run(
-        self, x: Tensor, state: States, sequences: Sequences, zero_padding: bool
+        self, x: Tensor, starts: list[States], sequences: Sequences, zero_padding: bool
     ) -> tuple[Tensor, list[Tensor]]:
         ended = sequences.ended(x.device)
-        x, scale = self.dropouts.input(x, self.input_size, state[0].dtype, training=self.training)
-        finals = []
+        dtype = starts[0][0].dtype
+        x, scale = self.dropouts.input(x, self.input_size, dtype, training=self.training)
+        finals, directions = [], self.directions
         for layer in range(self.num_layers):
             outputs = []
-            for direction in range(self.directions):
-                index = layer * self.directions + direction
-                start = tuple([part[index] for part in state])
-                states = self._run_cell(self._at(index), x, scale, start, ended, direction == 1)
-                last = slice(0, 1) if direction == 1 else slice(-1, None)
-                finals.append([part[last] for part in states])
-                outputs.append(states[0])
-            x = outputs[0] if len(outputs) == 1 else torch.cat(outputs, dim=-1)
+            for index in range(layer * directions, (layer + 1) * directions):
+                reverse = index % directions == 1
+                call = self._call(self._at(index), x, scale, starts[index], ended, reverse)
+                states = self._scan(call)
+                finals.append([part[-1:] for part in states])
+                outputs.append(states[0].flip(0) if reverse else states[0])
+            x = outputs[0] if directions == 1 else torch.cat(outputs, dim=-1)
             scale = None
             if layer < self.num_layers - 1:
                 x = nn.functional.dropout(x, self.dropout, self.training)
@@ -307,18 +304,6 @@ class RecurrentLayer(nn.Module, ABC):
         if len(finals) == 1:
             return x, [part.clone() for part in finals[0]]
         return x, [torch.cat(part) for part in zip(*finals, strict=True)]
-
-    def _run_cell(
-        self,
-        cell: RecurrentCell,
-        x: Tensor,
-        scale: Tensor | None,
-        start: States,
-        ended,
-        reverse: bool,
-    ) -> States:
-        states = self._scan(self._call(cell, x, scale, start, ended, reverse))
-        return tuple(part.flip(0) for part in states) if reverse else states
 
     def _call(
         self,
@@ -333,9 +318,9 @@ class RecurrentLayer(nn.Module, ABC):
             # Padding then comes first, where the state is held at its start: no gather is needed.
             x, scale = x.flip(0), None if scale is None else scale.flip(0)
         source = cell.inputs(x, start[0].dtype, scale=scale)
-        masks = self.dropouts.state_masks(
-            start[0], gates=cell.recurrent.masks_needed, training=self.training
-        )
+        masks = None
+        if self.training and self.dropouts.state_rate:
+            masks = self.dropouts.state_masks(start[0], gates=cell.recurrent.masks_needed)
         holds = self.dropouts.holds(
             start[0], ended, steps=x.shape[0], count=len(self.state_names), training=self.training
         )

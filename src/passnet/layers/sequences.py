@@ -114,15 +114,16 @@ def read_sequences(
         return _unpack(given, lengths, input_size)
     if not isinstance(given, Tensor):
         raise TypeError(f"the input is a {type(given).__name__}: give a tensor or PackedSequence")
-    if given.is_complex() or given.dtype == torch.bool:
+    features = given.is_floating_point()
+    if not features and (given.is_complex() or given.dtype == torch.bool):
         raise TypeError(f"the input is {given.dtype}: give real features, or integer symbols")
-    features = 1 if given.is_floating_point() else 0
-    if given.dim() - features not in (1, 2):
+    axes = given.dim() - features
+    if axes not in (1, 2):
         raise ValueError(
             f"the input has shape {tuple(given.shape)}: expected "
             + ("[T, B, m] or [T, m] features" if features else "[T, B] or [T] symbols")
         )
-    batched = given.dim() - features == 2
+    batched = axes == 2
     x = given if batched else given.unsqueeze(1)
     if batched and batch_first:
         x = x.transpose(0, 1)
@@ -137,7 +138,8 @@ def read_sequences(
         ended = found.ended(x.device)
         assert ended is not None
         found = replace(found, x=x.masked_fill(ended.squeeze(-1), 0))
-    _check_symbols(found.x, input_size)
+    if not features:
+        _check_symbols(found.x, input_size)
     return found
 
 
@@ -166,11 +168,12 @@ def read_lengths(lengths: Tensor | list[int], *, batch: int, steps: int) -> Tens
 
 
 def _check_shape(x: Tensor, input_size: int) -> None:
-    if x.shape[0] < 1:
-        raise ValueError(f"the input holds {x.shape[0]} steps of {x.shape[1]} sequences: give some")
-    if x.is_floating_point() and x.shape[-1] != input_size:
+    shape = x.shape
+    if shape[0] < 1:
+        raise ValueError(f"the input holds {shape[0]} steps of {shape[1]} sequences: give some")
+    if x.is_floating_point() and shape[-1] != input_size:
         raise ValueError(
-            f"the input has {x.shape[-1]} features and the layer input_size={input_size}: "
+            f"the input has {shape[-1]} features and the layer input_size={input_size}: "
             "check the last axis (and batch_first)"
         )
 
@@ -183,7 +186,7 @@ def _all_known(symbols: Tensor, input_size: int) -> bool | None:
 
 
 def _check_symbols(x: Tensor, input_size: int) -> None:
-    if not x.is_floating_point() and _all_known(x, input_size) is False:
+    if _all_known(x, input_size) is False:
         low, high = int(x.min()), int(x.max())
         raise ValueError(
             f"the input holds symbol {low if low < 0 else high}: "
@@ -202,7 +205,8 @@ def _unpack(packed: PackedSequence, lengths, input_size: int) -> Sequences:
         )
     x, lengths = pad_packed_sequence(packed)
     _check_shape(x, input_size)
-    _check_symbols(x, input_size)
+    if not x.is_floating_point():
+        _check_symbols(x, input_size)
     return Sequences(x, lengths, True, False, packed)
 
 

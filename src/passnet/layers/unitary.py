@@ -14,7 +14,7 @@ from passnet.layers.arguments import check_sizes
 from passnet.layers.sequences import Sequences, read_sequences
 from passnet.ops import UnitaryScan, unitary_backends
 from passnet.ops.backend import check_backend, choose
-from passnet.ops.precision import no_autocast
+from passnet.ops.precision import without_autocast
 
 
 @final
@@ -91,8 +91,7 @@ class UnitaryRNN(nn.Module):
         )
         weight = self.cell.input_weight
         # There is no complex number of half precision: autocast does not reach in here.
-        with no_autocast(weight.device):
-            x = sequences.cast(weight.dtype, weight.device)
+        x = without_autocast(weight.device, sequences.cast, weight.dtype, weight.device)
         start, ended = self._start(state, sequences), sequences.ended(weight.device)
         return self.cell.scan(x, start, hold=ended), sequences
 

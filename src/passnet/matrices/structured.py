@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -49,11 +50,19 @@ class StructuredMatrix(nn.Module, ABC):
 
     def factors(self) -> tuple[Tensor, ...]:
         """The factors as the equations use them, in the structure's order."""
-        return tuple([self.factor(name) for name in self.structure.factors])
+        names = self.structure.factors
+        if not self.weight_norm:
+            return tuple([stored(self, name) for name in names])
+        return tuple([self.factor(name) for name in names])
+
+    def factors_in(self, dtype: torch.dtype) -> tuple[Tensor, ...]:
+        """The factors in the dtype to compute in."""
+        factors = self.factors()
+        return tuple([f if f.dtype is dtype else f.to(dtype) for f in factors])
 
     def factor(self, name: str) -> Tensor:
         """One factor, normalised where this layer normalises it."""
-        raw = getattr(self, name)
+        raw = stored(self, name)
         if not self.weight_norm:
             return raw
         if name in self.normalised:
@@ -123,6 +132,12 @@ class GateMatrix:
     def __repr__(self) -> str:
         shapes = ", ".join(f"{k} {tuple(v.shape)}" for k, v in self.factors.items())
         return f"GateMatrix({self.structure.name}: {shapes})"
+
+
+def stored(module: nn.Module, name: str) -> Any:
+    """`getattr(module, name)` of a parameter, which torch looks for everywhere else first."""
+    parameters = module._parameters
+    return parameters[name] if name in parameters else getattr(module, name)
 
 
 def apply_structure(

@@ -90,12 +90,15 @@ def take_apart(source: Source) -> tuple[str, list[Tensor], dict[str, Tensor]]:
     """(a word for `put_together`, tensors with gradients, constants by name)."""
     if isinstance(source, Tensor):
         return "drive", [source], {}
-    live = {"x": source.x} if source.needs_gradient else {}
-    live |= {"weight": source.weight}
-    live |= {} if source.bias is None else {"bias": source.bias}
-    fixed = {"x": source.x, "scale": source.scale}
-    fixed = {name: t for name, t in fixed.items() if t is not None and name not in live}
-    return "+".join(live), list(live.values()), fixed
+    if source.needs_gradient:
+        word, live, fixed = "x+weight", [source.x, source.weight], {}
+    else:
+        word, live, fixed = "weight", [source.weight], {"x": source.x}
+    if source.bias is not None:
+        word, live = word + "+bias", [*live, source.bias]
+    if source.scale is not None:
+        fixed["scale"] = source.scale
+    return word, live, fixed
 
 
 def put_together(
@@ -104,7 +107,7 @@ def put_together(
     """(what `take_apart` took apart, the tensors of `live` that follow); takes from `fixed`."""
     if word == "drive":
         return live[0], live[1:]
-    names = word.split("+")
-    own = dict(zip(names, live, strict=False))
-    own |= {name: fixed.pop(name) for name in ("x", "scale") if name in fixed}
-    return Inputs(**own, needs_gradient="x" in names), live[len(names) :]
+    own, needs_gradient = iter(live), word.startswith("x")
+    x = next(own) if needs_gradient else fixed.pop("x")
+    weight, bias = next(own), next(own) if word.endswith("bias") else None
+    return Inputs(x, weight, bias, fixed.pop("scale", None), needs_gradient), list(own)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable
+from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-_NOTHING = nullcontext()
+Result = TypeVar("Result")
 
 
 def accumulation_dtype(dtype: torch.dtype) -> torch.dtype:
@@ -28,8 +29,14 @@ def autocast_on(kind: str) -> bool:
     return kind != "meta" and torch.is_autocast_enabled(kind)
 
 
-def no_autocast(device: torch.device) -> AbstractContextManager:
-    """A scan's inputs are already of one dtype: autocast has nothing left to decide inside it."""
+def without_autocast(
+    device: torch.device, compute: Callable[..., Result], *given: object
+) -> Result:
+    """`compute(*given)`; a scan's inputs are already of one dtype, and nothing is left to decide.
+
+    A function: entering a context that does nothing takes longer than asking whether to.
+    """
     if not autocast_on(device.type):
-        return _NOTHING
-    return torch.autocast(device.type, enabled=False)
+        return compute(*given)
+    with torch.autocast(device.type, enabled=False):
+        return compute(*given)

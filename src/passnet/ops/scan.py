@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import Field, replace
+from dataclasses import Field
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
 import torch
@@ -16,7 +16,7 @@ from torch import Tensor
 
 from passnet.ops.backend import Backend
 from passnet.ops.inputs import Inputs, Source
-from passnet.ops.precision import accumulation_dtype, in_dtype, no_autocast
+from passnet.ops.precision import accumulation_dtype, in_dtype, without_autocast
 from passnet.ops.transforms import (
     first_order,
     lies_nowhere,
@@ -24,6 +24,7 @@ from passnet.ops.transforms import (
     second_order,
     transformed,
     unserved_transform,
+    unwrapped,
 )
 
 
@@ -51,6 +52,11 @@ class ScanCall(ABC):
         return self.source.shape
 
     @property
+    def steps(self) -> int:
+        source = self.source
+        return source.x.shape[0] if isinstance(source, Inputs) else source.shape[1]
+
+    @property
     def dtype(self) -> torch.dtype:
         return self.initial.dtype
 
@@ -64,7 +70,9 @@ class ScanCall(ABC):
 
     def with_matrices(self, matrices: Tensor) -> Self:
         """The same scan with these dense matrices."""
-        return replace(self, factors=(matrices,), structure="dense")
+        twin = object.__new__(type(self))  # to set every field again takes three times as long
+        vars(twin).update(vars(self), factors=(matrices,), structure="dense")
+        return twin
 
     @abstractmethod
     def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:
@@ -185,11 +193,11 @@ class ScanOp(Generic[Call]):
         if not torch.is_grad_enabled():
             return self._compute(call, engine)[: call.output_count]
         live, fixed, layout = call.flatten()
-        return list(_Direct.apply(self, engine, call, layout, len(live), *live, *fixed))
+        live = [unwrapped(tensor) for tensor in live]
+        return list(_apply_plainly((self, engine, call, fixed, layout), *live))
 
     def _compute(self, call: Call, engine: str) -> list[Tensor]:
-        with no_autocast(call.device):
-            return self.engines[engine].forward(call)
+        return without_autocast(call.initial.device, self.engines[engine].forward, call)
 
     def _run_forward(self, live, fixed, layout, engine):
         return self._compute(self._call_type.unflatten(live, fixed, layout), engine)
@@ -199,14 +207,12 @@ class ScanOp(Generic[Call]):
         return [*call.outputs_like(), *self.engines[engine].saved_like(call)]
 
     def _run_backward(self, grads, live, fixed, kept, layout, engine, last=False):
-        call = self._call_type.unflatten(live, fixed, layout)
-        outputs, saved = kept[: len(grads)], kept[len(grads) :]
-        with no_autocast(call.device):
-            by = self.engines[engine]
-            backward = by.last_backward if last else by.backward
-            grad_drive, *found = backward(call, grads, outputs, saved)
-            found = _source_gradients(by, call, grad_drive) + found
-        return [in_dtype(grad, tensor.dtype) for grad, tensor in zip(found, live, strict=True)]
+        call, by = self._call_type.unflatten(live, fixed, layout), self.engines[engine]
+        found = without_autocast(call.initial.device, _gradients, by, call, grads, kept, last)
+        return [
+            grad if grad.dtype is tensor.dtype else grad.to(tensor.dtype)
+            for grad, tensor in zip(found, live, strict=True)
+        ]
 
     def _fake_backward(self, grads, live, fixed, kept, layout, engine):
         return [tensor.new_empty(tensor.shape) for tensor in live]
@@ -244,34 +250,48 @@ class _Direct(torch.autograd.Function):
     """The same forward and backward without the dispatcher."""
 
     @staticmethod
-    def forward(ctx, op: ScanOp, engine: str, call, layout: str, count: int, *tensors: Tensor):
+    def forward(ctx, asked: tuple, *live: Tensor):
+        op, engine, call, fixed, layout = asked
         kept = op._compute(call, engine)
-        ctx.op, ctx.engine, ctx.layout = op, engine, layout
-        ctx.split = count, len(tensors) - count
+        ctx.asked = op, engine, layout, len(live), len(fixed)
         ctx.overwritten = False
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*tensors, *kept)
+        ctx.save_for_backward(*live, *fixed, *kept)
         return tuple(kept[: call.output_count])
 
     @staticmethod
     def backward(ctx, *grads):
-        op: ScanOp = ctx.op
-        live, fixed, kept = _split(ctx.saved_tensors, *ctx.split)
-        how = ctx.layout, ctx.engine
+        op, engine, layout, *split = ctx.asked
+        live, fixed, kept = _split(ctx.saved_tensors, *split)
+        how = layout, engine
         if ctx.overwritten:  # by an earlier backward of a graph that was retained
             with torch.no_grad():
                 kept = op._run_forward(live, fixed, *how)
         around = transformed()
         if not around and any(map(lies_nowhere, grads)):
-            with no_autocast(live[0].device):
-                found = first_order(op._plain(fixed, ctx.layout), live, filled(grads, kept))
+            given = op._plain(fixed, layout), live, filled(grads, kept)
+            found = without_autocast(live[0].device, first_order, *given)
         elif around or torch.is_grad_enabled():
             # A gradient that is itself to be differentiated goes through the registered op.
             found = op._backward(filled(grads, kept), live, fixed, kept, *how)
         else:
-            ctx.overwritten = op.engines[ctx.engine].overwrites
+            ctx.overwritten = op.engines[engine].overwrites
             found = op._run_backward(grads, live, fixed, kept, *how, last=True)
-        return None, None, None, None, None, *found, *([None] * len(fixed))
+        return None, *found
+
+
+# What `_Direct.apply` comes to once it has asked for transforms: `run` knows that there are none.
+_apply_plainly = super(torch.autograd.Function, _Direct).apply  # pyright: ignore
+
+
+def _gradients(
+    engine: Engine[Call], call: Call, grads: Sequence[Any], kept: list[Tensor], last: bool
+) -> list[Tensor]:
+    """Those of a call's live tensors, in their order."""
+    count = call.output_count
+    backward = engine.last_backward if last else engine.backward
+    grad_drive, *found = backward(call, list(grads), kept[:count], kept[count:])
+    return _source_gradients(engine, call, grad_drive) + found
 
 
 def _source_gradients(engine: Engine[Call], call: Call, grad_drive: Tensor) -> list[Tensor]:
@@ -328,8 +348,7 @@ class _ReferenceBackend(Backend[Call]):
         return None
 
     def run(self, call: Call) -> list[Tensor]:
-        with no_autocast(call.device):
-            return self._reference(call)
+        return without_autocast(call.device, self._reference, call)
 
 
 def _split(tensors: Sequence[Tensor], first: int, second: int):

@@ -9,6 +9,9 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 Found = list[Tensor | None]
+_innermost = torch._C._functorch.peek_interpreter_stack  # pyright: ignore
+unwrapped = torch._C._functorch.unwrap_if_dead  # pyright: ignore
+"""A tensor that outlived a torch.func transform without what the transform put around it."""
 
 
 def first_order(
@@ -67,9 +70,11 @@ def _differentiable(tensor: Tensor) -> Tensor:
 
 def transformed() -> bool:
     """Whether a torch.func transform or a tracer is around this call."""
-    levels = torch._C._functorch.peek_interpreter_stack()  # pyright: ignore
-    tracer = torch._C._get_tracing_state()
-    return levels is not None or tracer is not None or torch._C._len_torch_dispatch_stack() > 0
+    return (
+        _innermost() is not None
+        or torch._C._get_tracing_state() is not None
+        or torch._C._len_torch_dispatch_stack() > 0
+    )
 
 
 def lies_nowhere(tensor: Tensor | None) -> bool:
@@ -111,6 +116,8 @@ def unserved_transform() -> str | None:
         return None
     if forward_ad._current_level >= 0:
         return "forward-mode differentiation (jvp)"
+    if _innermost() is None:
+        return None
     around = torch._C._functorch.get_interpreter_stack() or ()  # pyright: ignore
     if any(level.key().name == "Grad" for level in around):
         return "torch.func's grad, vjp and jacrev"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache, cached_property
 from typing import Literal
 
@@ -34,6 +34,14 @@ class Call:
     hold: int = 0  # 0 none, 1 per sequence, 2 per unit
     hold_cell: int = 0
     inner_bias: bool = False
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        # Looked up at every launch: ten fields would be hashed each time.
+        return hash(tuple(getattr(self, field.name) for field in fields(self)))
 
     @cached_property
     def gates(self) -> int:

@@ -146,12 +146,7 @@ def cubin(source: str, *, arch: str, options: tuple[str, ...] = (), anew: bool =
 @cache
 def _driver() -> ctypes.PyDLL:
     # Calls are short: to hand the interpreter's lock over and take it back would take longer.
-    driver = ctypes.PyDLL("libcuda.so.1")
-    sizes = [ctypes.c_uint] * 7
-    place = [ctypes.c_void_p, *sizes, ctypes.c_void_p, ctypes.c_void_p]
-    driver.cuLaunchCooperativeKernel.argtypes = place
-    driver.cuLaunchKernel.argtypes = [*place, ctypes.c_void_p]
-    return driver
+    return ctypes.PyDLL("libcuda.so.1")
 
 
 def _check_driver(status: int) -> None:
@@ -218,6 +213,11 @@ class Kernel:
         self.function = ctypes.c_void_p()
         self._slots = None
         self._lock = threading.Lock()
+        self._stream, self._current = ctypes.c_void_p(), ctypes.c_void_p()
+        self._current_at, self._context = ctypes.byref(self._current), _context(device).value
+        driver = _driver()
+        self._ask, self._start = driver.cuCtxGetCurrent, driver.cuLaunchKernel
+        self._together = driver.cuLaunchCooperativeKernel
         made = {"arch": device_limits(device)[2], "options": options}
         before = _enter(device)
         try:
@@ -253,24 +253,31 @@ class Kernel:
         cooperative: bool = False,
     ) -> None:
         """Queue the kernel on torch's current stream; None stands for a null pointer."""
-        stream = torch._C._cuda_getCurrentRawStream(self.device)  # pyright: ignore
-        before = _enter(self.device)
-        try:
-            # Threads that run one layer share the room for its arguments.
-            with self._lock:
-                if self._slots is None:
-                    self._slots = _slots(len(arguments))
-                values, pointers = self._slots
-                values[:] = [
-                    0 if a is None else a if isinstance(a, int) else a.data_ptr() for a in arguments
-                ]
-                place = (self.function, *grid, threads, 1, 1, self.shared, stream, pointers)
-                if cooperative:
-                    _check_driver(_driver().cuLaunchCooperativeKernel(*place))
-                else:
-                    _check_driver(_driver().cuLaunchKernel(*place, None))
-        finally:
-            _leave(before)
+        values = [
+            0 if a is None else a if type(a) is int else a.data_ptr()  # pyright: ignore
+            for a in arguments
+        ]
+        # Threads that run one layer share the room for its arguments.
+        with self._lock:
+            if self._slots is None:
+                self._slots = _slots(len(values))
+            slots, pointers = self._slots
+            slots[:] = values
+            self._stream.value = torch._C._cuda_getCurrentRawStream(self.device)  # pyright: ignore
+            self._ask(self._current_at)
+            here = self._current.value == self._context
+            before = None if here else _enter(self.device)
+            try:
+                # Without declared types, whose check takes longer than the rest of a call: sizes
+                # are C ints as they are, and what is wider has a type of its own.
+                x, y, z = grid
+                place = (self.function, x, y, z, threads, 1, 1, self.shared, self._stream, pointers)
+                status = self._together(*place) if cooperative else self._start(*place, None)
+            finally:
+                if not here:
+                    _leave(before)
+        if status:
+            _check_driver(status)
 
 
 def _loaded(binary: bytes) -> ctypes.c_void_p:

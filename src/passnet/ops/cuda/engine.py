@@ -4,48 +4,21 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cache
-from types import ModuleType
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
 from passnet.ops.cuda import inputs as inputs_on_gpu
-from passnet.ops.cuda import large, passes, small, whole
-from passnet.ops.cuda.call import (
-    Call,
-    Cell,
-    describe,
-    facts,
-    known,
-    refuses_anywhere,
-    refuses_device,
-)
+from passnet.ops.cuda import passes, whole
+from passnet.ops.cuda.call import Call, Cell, describe, facts, known, refuses_device
 from passnet.ops.cuda.chip import Chip, chip_of
-from passnet.ops.cuda.weights import recurrent_gradients, sums_up
+from passnet.ops.cuda.rooms import Rooms, Served, fastest_room, served_by
+from passnet.ops.cuda.weights import needs_behind, recurrent_gradients, sums_up
 from passnet.ops.inputs import Inputs
 from passnet.ops.scan import Engine, ScanCall
 
 Scan = TypeVar("Scan", bound=ScanCall)
-
-
-@cache
-def room_of(call: Call, chip: Chip) -> ModuleType | str:
-    """The module that serves a call on a chip, or the sentence why none does."""
-    general = refuses_anywhere(call)
-    if general is not None:
-        return general
-    shared = chip.shared_limit
-    if small.refuses(call, shared_limit=shared) is None:
-        return small
-    return large.refuses(call, processors=chip.processors, shared_limit=shared) or large
-
-
-@cache
-def fastest_room(call: Call, chip: Chip) -> ModuleType | str:
-    """`room_of`, or `whole` where the scan is to run with whole matrices instead of factors."""
-    return whole if whole.pays(call, shared_limit=chip.shared_limit) else room_of(call, chip)
 
 
 class CudaEngine(Engine[Scan]):
@@ -63,7 +36,7 @@ class CudaEngine(Engine[Scan]):
     def __init__(
         self,
         chips: Callable[[torch.device], Chip] = chip_of,
-        rooms: Callable[[Call, Chip], ModuleType | str] = fastest_room,
+        rooms: Rooms = fastest_room,
     ) -> None:
         """`chips` says what tensors are on, `rooms` whose kernels serve a call there."""
         self._chip_of, self._room_of = chips, rooms
@@ -79,9 +52,10 @@ class CudaEngine(Engine[Scan]):
         """Gradients of dense matrices, as large products."""
 
     def refuses(self, call: Scan) -> str | None:
-        reason = refuses_device(call.device, call.structure)
+        device = call.initial.device
+        reason = refuses_device(device, call.structure)
         if reason is None:
-            reason = self._refuses_kernel(facts(call, self.cell(call)), call.device)
+            reason = self._refuses_kernel(facts(call, self.cell(call)), device)
         return reason
 
     # Layouts are searched in Python that a tracer must not walk through.
@@ -94,28 +68,23 @@ class CudaEngine(Engine[Scan]):
         return room if isinstance(room, str) else None
 
     def saved_like(self, call: Scan) -> list[Tensor]:
-        found, _, room = self._served(call)
-        if room is not whole:
-            return _kept(found, call)
-        gates, units, _ = call.factors[0].shape
-        instead = call.with_matrices(call.initial.new_empty(gates, units, units))
-        return [*self.saved_like(instead), *instead.factors]
+        served = self._served(call)
+        if served.instead is None:
+            return _kept(served.found, call)
+        gates, units = served.found.gates, served.found.units
+        return [*_kept(served.instead.found, call), call.initial.new_empty(gates, units, units)]
 
     def forward(self, call: Scan) -> list[Tensor]:
-        found, chip, room = self._served(call)
-        if room is whole:
-            instead = call.with_matrices(whole.matrices(chip, found, call.factors))
-            return [*self.forward(instead), *instead.factors]
-        outputs, saved = call.outputs_like(), _kept(found, call)
-        if outputs[0].numel():
-            drive = inputs_on_gpu.drive_of(call.source, chip, room=passes.drive_room(found, saved))
-            passes.forward(chip, room, found, call, drive, outputs=outputs, saved=saved)
-        return [*outputs, *saved]
+        served = self._served(call)
+        if served.instead is None:
+            return _forward(served, call)
+        matrices = whole.matrices(served.chip, served.found, call.factors)
+        return [*_forward(served.instead, call.with_matrices(matrices)), matrices]
 
     def backward(
         self, call: Scan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
     ) -> list[Tensor]:
-        return self._backward(call, grads, outputs, saved, call.initial.new_empty(call.shape))
+        return self._backward(call, grads, outputs, saved, alone=True)
 
     def last_backward(
         self,
@@ -128,8 +97,7 @@ class CudaEngine(Engine[Scan]):
         # that holds the backward alone may be replayed.
         given = isinstance(call.source, Tensor)
         alone = given or (call.device.type == "cuda" and torch.cuda.is_current_stream_capturing())
-        room = call.initial.new_empty(call.shape) if alone else None
-        return self._backward(call, grads, outputs, saved, room)
+        return self._backward(call, grads, outputs, saved, alone=alone)
 
     def _backward(
         self,
@@ -137,56 +105,79 @@ class CudaEngine(Engine[Scan]):
         grads: Sequence[Tensor | None],
         outputs: list[Tensor],
         saved: list[Tensor],
-        grad_drive: Tensor | None = None,
+        *,
+        alone: bool,
     ) -> list[Tensor]:
-        """Gradients from those of the outputs, the drive's in place of the gates if not given."""
-        found, chip, room = self._served(call)
-        if room is whole:
-            *saved, matrices = saved
-            instead = call.with_matrices(matrices)
-            first, *rest = self._backward(instead, grads, outputs, saved, grad_drive)
-            states = call.output_count
-            factors = whole.factor_gradients(chip, found, call.factors, rest[states])
-            return [first, *rest[:states], *factors, *rest[states + 1 :]]
-        if grad_drive is None:
-            grad_drive = passes.drive_room(found, saved)
+        """Gradients from those of the outputs; `alone` leaves what was saved as it is."""
+        served = self._served(call)
+        if served.instead is None:
+            return self._gradients(served, call, grads, outputs, saved, alone)
+        *saved, matrices = saved
+        instead, states = call.with_matrices(matrices), 1 + call.output_count
+        found = self._gradients(served.instead, instead, grads, outputs, saved, alone)
+        grad = found[states]
+        found[states : states + 1] = whole.factor_gradients(
+            served.chip, served.found, call.factors, grad
+        )
+        return found
+
+    def _gradients(
+        self,
+        served: Served,
+        call: Scan,
+        grads: Sequence[Tensor | None],
+        outputs: list[Tensor],
+        saved: list[Tensor],
+        alone: bool,
+    ) -> list[Tensor]:
         if outputs[0].numel() == 0:
             live = (call.initial, call.initial_cell, *call.factors, call.inner_bias)
             rest = [torch.zeros_like(tensor) for tensor in live if tensor is not None]
             return [call.initial.new_zeros(call.shape), *rest]
+        found, chip, room, _ = served
+        drive = call.initial.new_empty(call.shape) if alone else passes.drive_room(found, saved)
+        behind = None
+        if needs_behind(found):  # in the place of the reset gate
+            behind = torch.empty_like(saved[0][:1]) if alone else saved[0]
         starts, summaries = passes.backward(
             chip, room, found, call, grads=grads, outputs=outputs, saved=saved,
-            grad_drive=grad_drive,
+            grad_drive=drive, behind=behind,
         )  # fmt: skip
-        if not sums_up(found):
-            rest = self.plain_weight_gradients(call, grad_drive, outputs, saved)
-        else:
+        if sums_up(found):
             rest = recurrent_gradients(
                 chip,
                 found,
                 call,
-                grad_drive,
+                drive,
                 states=outputs[0],
                 saved=saved,
                 grad_summaries=summaries,
+                behind=behind,
             )
-        return [grad_drive, *starts, *rest]
+        else:
+            rest = self.plain_weight_gradients(call, drive, outputs, saved)
+        return [drive, *starts, *rest]
 
     def input_gradients(
         self, inputs: Inputs, grad_drive: Tensor, call: Scan
     ) -> tuple[Tensor, Tensor | None]:
-        rests = describe(call, self.cell(call)).rests
+        rests = call.hold is not None and describe(call, self.cell(call)).rests
         holds = (call.hold, call.hold_cell) if rests else (None, None)
         return inputs_on_gpu.gradients(inputs, grad_drive, self._chip_of(call.device), holds=holds)
 
-    def _served(self, call: Scan) -> tuple[Call, Chip, ModuleType]:
-        """What a call asks of a kernel, on which chip, and who serves it there."""
-        found, chip = describe(call, self.cell(call)), self._chip_of(call.device)
-        room = self._room_of(found, chip)
-        if isinstance(room, str):
-            raise ValueError(room)
-        return found, chip, room
+    def _served(self, call: Scan) -> Served:
+        chip = self._chip_of(call.initial.device)
+        return served_by(self._room_of, facts(call, self.cell(call)), chip)
 
 
 def _kept(found: Call, call: ScanCall) -> list[Tensor]:
-    return passes.kept(found, steps=call.shape[1], like=call.initial)
+    return passes.kept(found, steps=call.steps, like=call.initial)
+
+
+def _forward(served: Served, call: ScanCall) -> list[Tensor]:
+    found, chip, room, _ = served
+    outputs, saved = call.outputs_like(), _kept(found, call)
+    if outputs[0].numel():
+        drive = inputs_on_gpu.drive_of(call.source, chip, room=passes.drive_room(found, saved))
+        passes.forward(chip, room, found, call, drive, outputs=outputs, saved=saved)
+    return [*outputs, *saved]

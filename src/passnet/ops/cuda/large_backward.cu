@@ -1,6 +1,7 @@
 // The backward pass of the large scan.
 
-// `grad_drive` may lie in `saved`: a thread reads the gates of a step before it writes there.
+// `grad_drive` and `behind` may lie in `saved`: a thread reads the gates of a step before it writes there.
+// `behind`, where dense matrices have one, takes the gradient of the product that a reset gate follows.
 extern "C" __global__ void __launch_bounds__(NT, 1)
 scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ grad_cells,
               const io_t* __restrict__ h0, const io_t* __restrict__ c0,
@@ -8,7 +9,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
               const io_t* __restrict__ diagonal, const io_t* __restrict__ masks,
               const io_t* __restrict__ hold, const io_t* __restrict__ hold_cell,
               const io_t* __restrict__ states, const io_t* __restrict__ cells,
-              const io_t* saved, io_t* grad_drive,
+              const io_t* saved, io_t* grad_drive, io_t* behind,
               io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0,
               io_t* __restrict__ summaries, float* exchange,
               const long long* __restrict__ order, int T, int B, int b0) {
@@ -183,6 +184,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       v[0][e] = dr;
       v[2][e] = dq;
       leave(0, e, t, dr);
+      if (DENSE && behind && valid[e]) behind[t * step + at[e]] = from_float(dq);
 #else
       v[2][e] = dc[e];
 #endif

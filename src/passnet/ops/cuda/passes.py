@@ -29,9 +29,9 @@ def kept(found: Call, *, steps: int, like: Tensor) -> list[Tensor]:
 def drive_room(found: Call, saved: list[Tensor]) -> Tensor:
     """Where the drive lies before there are gates, and its gradient when they have been read.
 
-    The reset gate stays: the weight gradients are to be multiplied by it.
+    The reset gate has a place of its own: the weight gradients of factors are multiplied by it.
     """
-    return saved[0][KEPT - found.gates :]
+    return saved[0] if found.gates == KEPT else saved[0][KEPT - found.gates :]
 
 
 def forward(
@@ -80,9 +80,13 @@ def backward(
     outputs: list[Tensor],
     saved: list[Tensor],
     grad_drive: Tensor,
+    behind: Tensor | None = None,
     layout=None,
 ) -> tuple[list[Tensor], Tensor | None]:
-    """Fill the drive's gradient; (those of the initial states, summaries for the weights')."""
+    """Fill the drive's gradient; (those of the initial states, summaries for the weights').
+
+    `behind` is filled too: with the gradient of the product that a reset gate follows.
+    """
     states, cells = outputs[0], outputs[1] if len(outputs) > 1 else None
     *_, hold, _ = given = _given(call)
     grad_states, grad_cells = (*map(aligned, grads), None)[:2]
@@ -91,13 +95,17 @@ def backward(
     starts = [torch.empty_like(start) for start in given[:2] if start is not None]
     summaries = None if found.rank is None else torch.empty_like(saved[1])
     arguments = [grad_states, grad_cells, *given, states, cells, saved[0]]
-    arguments += [grad_drive, *(*starts, None)[:2], summaries]
+    arguments += [grad_drive, behind, *(*starts, None)[:2], summaries]
     room.launch(chip, found, arguments, states, hold=hold, backward=True, layout=layout)
     return starts, summaries
 
 
 def _given(call: ScanCall) -> list[Tensor | None]:
     """h0, c0, the three factors, masks, hold and hold_cell, as both passes take them."""
-    starts = [aligned(start) for start in (call.initial, call.initial_cell)]
     factors = (*call.factors, None, None)[:3]
-    return starts + [dense(t) for t in (*factors, call.masks, call.hold, call.hold_cell)]
+    others = (*factors, call.masks, call.hold, call.hold_cell)
+    return [
+        aligned(call.initial),
+        None if call.initial_cell is None else aligned(call.initial_cell),
+        *[None if tensor is None else tensor.contiguous() for tensor in others],
+    ]

@@ -1,6 +1,7 @@
 // The backward pass of the small scan: from the last step to the first.
 
-// `grad_drive` may lie in `saved`: the block has copied the gates of a step before any thread writes there.
+// `grad_drive` and `behind` may lie in `saved`: the block has copied the gates of a step before any thread writes
+// there. `behind`, where dense matrices have one, takes the gradient of the product that a reset gate follows.
 extern "C" __global__ void __launch_bounds__(NT, 1)
 scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ grad_cells,
               const io_t* __restrict__ h0, const io_t* __restrict__ c0,
@@ -8,7 +9,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
               const io_t* __restrict__ diagonal, const io_t* __restrict__ masks,
               const io_t* __restrict__ hold, const io_t* __restrict__ hold_cell,
               const io_t* __restrict__ states, const io_t* __restrict__ cells,
-              const io_t* saved, io_t* grad_drive,
+              const io_t* saved, io_t* grad_drive, io_t* behind,
               io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0,
               io_t* __restrict__ summaries, int T, int B) {
   extern __shared__ __align__(16) float smem[];
@@ -169,7 +170,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       grad[3][e] = dout;
     }
 #else
-    float dc[E];
+    float dc[E], dq[E];
 #pragma unroll
     for (int e = 0; e < E; e++) {
       const Slopes& s = now[e];
@@ -182,10 +183,11 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       if (HOLD) direct[e] = fmaf(keep, total, direct[e]);
       if (DIAG) direct[e] = fmaf(diag[1][e], du, direct[e]);
 #if CELL == 0
-      const float dq = fresh * s.dq, dr = fresh * s.dr;
+      const float dr = fresh * s.dr;
+      dq[e] = fresh * s.dq;
       if (DIAG) {
         direct[e] = fmaf(diag[0][e], dr, direct[e]);
-        direct[e] = fmaf(diag[2][e], dq, direct[e]);
+        direct[e] = fmaf(diag[2][e], dq[e], direct[e]);
       }
 #endif
       grad[1][e] = du;
@@ -197,7 +199,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
         xs[XP + unit0 + e] = du;
 #if CELL == 0
         xs[unit0 + e] = dr;
-        xs[2 * XP + unit0 + e] = dq;
+        xs[2 * XP + unit0 + e] = dq[e];
 #else
         xs[2 * XP + unit0 + e] = dc[e];
 #endif
@@ -239,6 +241,9 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       if (valid[e]) {
 #pragma unroll
         for (int g = 0; g < G; g++) write_at(grad_drive + g * plane, here, e, grad[g][e]);
+#if CELL == 0
+        if (DENSE && behind) write_at(behind, here, e, dq[e]);
+#endif
       }
     ring.ask(t - STAGES, T, -(long long)step);
 #pragma unroll

@@ -18,8 +18,8 @@ from passnet.ops.cell_tensors import CellTensors
 from passnet.ops.cuda import passes
 from passnet.ops.cuda.call import STRUCTURES, Call, known, matrices
 from passnet.ops.cuda.chip import Chip
-from passnet.ops.cuda.engine import room_of
 from passnet.ops.cuda.inputs import drive_of
+from passnet.ops.cuda.rooms import room_of
 from passnet.ops.inputs import Inputs
 
 

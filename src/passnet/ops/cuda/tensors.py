@@ -30,5 +30,7 @@ def aligned(tensor):
     if tensor is None:
         return None
     whole = tensor.contiguous()
-    piece = gcd(16, whole.shape[-1] * whole.element_size())
-    return whole if whole.data_ptr() % piece == 0 else whole.clone()
+    beside = whole.data_ptr() % 16
+    if beside and beside % gcd(16, whole.shape[-1] * whole.element_size()):
+        return whole.clone()
+    return whole

@@ -108,6 +108,11 @@ def sums_up(call: Call) -> bool:
     return call.rank is not None or call.rests or call.units < MANY_DENSE_UNITS
 
 
+def needs_behind(call: Call) -> bool:
+    """Whether they read the gradient of the candidate's product where its reset gate follows."""
+    return call.rank is None and call.cell == "gru_after" and sums_up(call)
+
+
 def tiles_of(call: Call) -> Tiles:
     """How the gradients of a scan's matrices are cut; dense ones have all units for columns."""
     width = call.rank or call.units
@@ -201,8 +206,12 @@ def recurrent_gradients(
     states: Tensor,
     saved: list[Tensor],
     grad_summaries: Tensor | None,
+    behind: Tensor | None = None,
 ) -> list[Tensor]:
-    """[dL, dR and dD where there is one, or dW; the inner bias' where there is one]."""
+    """[dL, dR and dD where there is one, or dW; the inner bias' where there is one].
+
+    The first plane of `behind` is what `needs_behind` asks for.
+    """
     gates, summaries = saved[0], saved[1] if len(saved) > 1 else None
     steps, batch, units = states.shape
     rows = steps * batch
@@ -214,11 +223,10 @@ def recurrent_gradients(
              dense(call.hold_cell), summaries, grad_summaries]  # fmt: skip
     sums, sizes = _recurrent_sums(found, rows, chip), [rows, batch]
     if found.rank is None:
-        # Of the candidate's product, where its reset gate follows it.
-        behind = grad_drive[2] * gates[0] if found.cell == "gru_after" else None
         sums.run([*given, behind], sizes, [None, *results, None, None], states.device)
-        if behind is not None and found.inner_bias:
-            results.append(behind.sum((0, 1)))
+        if found.inner_bias:
+            assert behind is not None
+            results.append(behind[0].sum((0, 1)))
         return results
     if call.inner_bias is not None:
         results.append(call.inner_bias.new_empty(units))

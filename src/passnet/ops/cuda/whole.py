@@ -17,7 +17,6 @@ from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.chip import Chip, Launches
 from passnet.ops.cuda.compile import macros, read_source
 from passnet.ops.cuda.small_plan import plan
-from passnet.ops.cuda.tensors import dense
 
 THREADS = 256
 """Of a block: `whole.cu` has the same."""
@@ -37,6 +36,7 @@ def pays(call: Call, *, shared_limit: int) -> bool:
     return matrices is not None and (factors is None or AT_LEAST * matrices < factors)
 
 
+@cache
 def instead(call: Call) -> Call:
     """The call with whole matrices."""
     return replace(call, rank=None, diagonal=False, tied=False)
@@ -60,17 +60,28 @@ def options(call: Call) -> tuple[str, ...]:
 
 
 @cache
-def _kernel(call: Call, name: str, chip: Chip) -> Launches:
-    return chip.kernel(source(), name, options=options(call), shared=0)
+def _forming(call: Call, chip: Chip) -> tuple[Launches, tuple]:
+    """The kernel of the matrices and its grid."""
+    kernel = chip.kernel(source(), "form_matrices", options=options(call), shared=0)
+    return kernel, (ceil(call.gates * call.units**2 / THREADS), 1, 1)
+
+
+@cache
+def _gradients(call: Call, chip: Chip) -> tuple[Launches, tuple]:
+    """The kernel of the factors' gradients and its grid."""
+    assert call.rank is not None
+    kernel = chip.kernel(source(), "factor_gradients", options=options(call), shared=0)
+    rights = (1 if call.tied else call.gates) * call.units * call.rank
+    blocks = ceil(call.gates * call.units * 32 / THREADS) + ceil(rights / THREADS)
+    return kernel, (blocks, 1, 1)
 
 
 def matrices(chip: Chip, call: Call, factors: Sequence[Tensor]) -> Tensor:
     """W = L R, or L R + D, `[G, n, n]`."""
-    given = [dense(factor) for factor in factors]
-    made = given[0].new_empty(call.gates, call.units, call.units)
-    blocks = ceil(made.numel() / THREADS)
-    kernel = _kernel(call, "form_matrices", chip)
-    kernel.launch((blocks, 1, 1), THREADS, [*(*given, None)[:3], made])
+    given = [factor.contiguous() for factor in factors]
+    made = given[0].new_empty((call.gates, call.units, call.units))
+    kernel, grid = _forming(call, chip)
+    kernel.launch(grid, THREADS, [*(*given, None)[:3], made])
     return made
 
 
@@ -78,9 +89,8 @@ def factor_gradients(
     chip: Chip, call: Call, factors: Sequence[Tensor], grad: Tensor
 ) -> list[Tensor]:
     """Those of L, R and D from that of W."""
-    left, right, *_ = [dense(factor) for factor in factors]
+    left, right, *_ = [factor.contiguous() for factor in factors]
     made = [torch.empty_like(factor, memory_format=torch.contiguous_format) for factor in factors]
-    blocks = ceil(call.gates * call.units * 32 / THREADS) + ceil(right.numel() / THREADS)
-    kernel = _kernel(call, "factor_gradients", chip)
-    kernel.launch((blocks, 1, 1), THREADS, [left, right, grad, *(*made, None)[:3]])
+    kernel, grid = _gradients(call, chip)
+    kernel.launch(grid, THREADS, [left, right, grad, *(*made, None)[:3]])
     return made

@@ -48,14 +48,17 @@ class GruScan(ScanCall):
         return states_before(self.initial, states, steps)
 
     def outputs_like(self) -> list[Tensor]:
-        return [self.initial.new_empty(self.shape[1:])]
+        return [self.initial.new_empty((self.steps, *self.initial.shape))]
 
     def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:
         source, live, given = take_apart(self.source)
-        live += [self.initial, *self.factors]
-        live += [] if self.inner_bias is None else [self.inner_bias]
-        named = {"masks": self.masks, "hold": self.hold}
-        given |= {name: tensor for name, tensor in named.items() if tensor is not None}
+        live += (self.initial, *self.factors)
+        if self.inner_bias is not None:
+            live.append(self.inner_bias)
+        if self.masks is not None:
+            given["masks"] = self.masks
+        if self.hold is not None:
+            given["hold"] = self.hold
         return live, list(given.values()), " ".join((self.structure, self.reset, source, *given))
 
     @classmethod

@@ -38,13 +38,18 @@ class LstmScan(ScanCall):
         return GateMaps(self.structure, self.factors, self.masks)
 
     def outputs_like(self) -> list[Tensor]:
-        return [self.initial.new_empty(self.shape[1:]) for _ in ("hidden", "cells")]
+        shape = self.steps, *self.initial.shape
+        return [self.initial.new_empty(shape) for _ in ("hidden", "cells")]
 
     def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:
         source, live, given = take_apart(self.source)
-        live += [self.initial, self.initial_cell, *self.factors]
-        named = {"masks": self.masks, "hold": self.hold, "hold_cell": self.hold_cell}
-        given |= {name: tensor for name, tensor in named.items() if tensor is not None}
+        live += (self.initial, self.initial_cell, *self.factors)
+        if self.masks is not None:
+            given["masks"] = self.masks
+        if self.hold is not None:
+            given["hold"] = self.hold
+        if self.hold_cell is not None:
+            given["hold_cell"] = self.hold_cell
         return live, list(given.values()), " ".join((self.structure, source, *given))
 
     @classmethod

@@ -1,0 +1,119 @@
+"""What the host does around the kernels of a scan: reading the call, launching them."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+
+import passnet
+from passnet.ops.cuda import compile, engine
+
+OURS, ANOTHER = 0x1000, 0x2000
+
+
+@pytest.mark.parametrize("kind", [passnet.GRU, passnet.LSTM])
+@pytest.mark.parametrize("rank", [4, 50], ids=["factors", "whole matrices"])
+def test_a_call_is_described_once_to_choose_and_once_a_pass(on_cuda, monkeypatch, kind, rank):
+    described = []
+
+    def noted(call, cell):
+        described.append(call.structure)
+        return facts(call, cell)
+
+    facts = engine.facts
+    monkeypatch.setattr(engine, "facts", noted)
+    layer = kind(3, 128, matrix=passnet.LowRankPlusDiagonal(rank))
+    output, _ = layer(torch.randn(4, 2, 3))
+    assert described == ["low_rank_plus_diagonal"] * 2
+    output.sum().backward()
+    assert described == ["low_rank_plus_diagonal"] * 3
+
+
+def test_equal_descriptions_are_looked_up_alike():
+    call = ("gru_after", 128, 24, torch.float32, True, False, 0, 0, 0, False)
+    one, other = engine.Call(*call), engine.Call(*call)
+    assert one == other and hash(one) == hash(other)
+    assert one != engine.Call(*call[:-1], True)
+
+
+class Driver:
+    """What a launch asks of libcuda, noted."""
+
+    def __init__(self) -> None:
+        self.current, self.status, self.launched = OURS, 0, []
+
+    def cuCtxGetCurrent(self, at):
+        at._obj.value = self.current
+        return 0
+
+    def cuCtxSetCurrent(self, context):
+        self.current = context.value
+        return 0
+
+    def cuLaunchKernel(self, function, *place):
+        *sizes, _stream, pointers, _extra = place
+        values = [ctypes.c_uint64.from_address(at).value for at in pointers]
+        self.launched.append((self.current, sizes, values))
+        return self.status
+
+    cuLaunchCooperativeKernel = None
+
+    def cuGetErrorString(self, status, at):
+        at._obj.value = b"out of luck"
+        return 0
+
+
+@pytest.fixture
+def driver(monkeypatch) -> Driver:
+    made = Driver()
+    monkeypatch.setattr(compile, "_driver", lambda: made)
+    monkeypatch.setattr(compile, "_context", lambda device: ctypes.c_void_p(OURS))
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 7, raising=False)
+    monkeypatch.setattr(compile, "device_limits", lambda device: (132, 232448, "sm_90"))
+    monkeypatch.setattr(compile, "cubin", lambda *_, **__: b"")
+    monkeypatch.setattr(compile, "_loaded", lambda binary: None)
+    monkeypatch.setattr(made, "cuModuleGetFunction", lambda *_: 0, raising=False)
+    return made
+
+
+def kernel() -> compile.Kernel:
+    return compile.Kernel("text", "name", device=0, options=(), shared=64)
+
+
+def test_what_a_launch_hands_over(driver):
+    given = torch.zeros(3)
+    kernel().launch((5, 2, 1), 128, [given, None, 2**40])
+    ((context, sizes, values),) = driver.launched
+    assert (context, sizes) == (OURS, [5, 2, 1, 128, 1, 1, 64])
+    assert values == [given.data_ptr(), 0, 2**40]
+
+
+def test_a_launch_leaves_the_context_as_it_was(driver):
+    made = kernel()
+    driver.current = ANOTHER
+    made.launch((1, 1, 1), 32, [1])
+    assert driver.launched[0][0] == OURS and driver.current == ANOTHER
+
+
+def test_a_launch_that_fails_says_why(driver):
+    made = kernel()
+    driver.current, driver.status = ANOTHER, 701
+    with pytest.raises(compile.CompileError, match="701: out of luck"):
+        made.launch((1, 1, 1), 32, [1])
+    assert driver.current == ANOTHER
+
+
+def test_threads_do_not_mix_their_arguments(driver):
+    made, before = kernel(), sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(lambda i: made.launch((1, 1, 1), 32, [i] * 12), range(400)))
+    finally:
+        sys.setswitchinterval(before)
+    assert all(len(set(values)) == 1 for _, _, values in driver.launched)
+    assert {values[0] for _, _, values in driver.launched} == set(range(400))
