@@ -103,6 +103,7 @@ def test_mistakes_end_in_one_sentence(arguments, parts, capsys, tmp_path, monkey
         ["bench", "--repeats", "-3"],
         ["bench", "--repeats", "many"],
         ["train", "quick/copy", "--at-once", "0"],
+        ["train", "quick/copy", "--minutes", "0"],
         ["sample", "run", "--length", "-5"],
         ["sample", "run", "--seed", str(2**64)],
         ["sample", "run", "--seed", "any"],

@@ -88,6 +88,13 @@ def test_runs_that_were_cut_short_are_runs_of_the_preset(tmp_path):
     assert sum(group.is_preset for group in groups_below(tmp_path)) == 1
 
 
+def test_a_run_that_had_no_more_time_is_said_to_be_cut_short(tmp_path):
+    stopped = "time: 9 minutes have no room for another evaluation"
+    write_run(tmp_path / "a", experiment_of(LRD), value=0.93, stopped=stopped)
+    (group,) = groups_below(tmp_path)
+    assert group.is_preset and group.remark == "cut short at 325500 updates"
+
+
 def test_a_repeated_seed_counts_once_and_the_finished_one_is_kept(tmp_path):
     write_run(tmp_path / "a", experiment_of(LRD), value=0.5, finished=False)
     write_run(tmp_path / "b", experiment_of(LRD), value=0.93)

@@ -35,6 +35,19 @@ def seed(text: str) -> int:
     return number
 
 
+def minutes(text: str) -> float:
+    """A finite number above 0."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < math.inf:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a time: give minutes, a number above 0 such as 9 or 0.5"
+        )
+    return number
+
+
 def temperature(text: str) -> float:
     """A finite number of at least 0."""
     try:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from passnet.cli.choice import add_overrides, chosen_experiment
 from passnet.cli.data import add_data_dir
 from passnet.cli.errors import INTERRUPTED, failure_status
-from passnet.cli.numbers import count_of
+from passnet.cli.numbers import count_of, minutes
 from passnet.cli.signals import leaving_at_once
 from passnet.cli.tables import figure, print_json, table, thousands
 from passnet.config import ConfigurationError, Experiment
@@ -30,6 +30,7 @@ on where it stopped, after Ctrl-C, a kill or a power cut, and ends with the same
   passnet train psmnist/lrd-gru-128-24 psmnist/lr-gru-128-24 --seeds 0..2
   passnet train psmnist/lrd-gru-256-24 --set batch_size=128 optimiser.learning_rate=2e-3
   passnet train quick/character-stream --text my.txt
+  passnet train char-lm/gru-1000-dropout --minutes 30
   torchrun --nproc-per-node 2 -m passnet train quick/copy
 
 Exit status: 0 done, 1 the run failed, 2 a wrong argument or missing data, 130 stopped by a signal.
@@ -76,6 +77,13 @@ def add(commands) -> None:
         help="how many of several runs share a GPU at a time, the others wait (6); a CPU takes "
         "one after another",
     )
+    parser.add_argument(
+        "--minutes",
+        type=minutes,
+        metavar="9",
+        help="end with the last evaluation that fits into so many minutes of training; with more, "
+        "or without this, the same command goes on",
+    )
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
     parser.add_argument("--quiet", action="store_true", help="show only warnings while it runs")
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
@@ -98,6 +106,7 @@ def _train(args: argparse.Namespace) -> int:
         "backend": args.backend,
         "data_dir": args.data_dir,
         "tensorboard": args.tensorboard,
+        "minutes": args.minutes,
     }
     with watching(quiet=args.quiet) as listener_for:
         if len(plans) == 1:
@@ -151,6 +160,10 @@ def _print_results(
         for folder, result in pairs
     ]
     print(table(header, rows))
+    for folder, result in pairs:
+        if result.cut_short:
+            more = "with more, or without --minutes, it goes on"
+            print(f"{folder} ended early, {result.stopped}: {more}")
     for note in dict.fromkeys(note for experiment, _ in plans for note in experiment.notes):
         print(f"note: {note}")
 

@@ -168,12 +168,18 @@ def _remarks(planned: Experiment, runs: Iterable[Run]) -> Iterator[str]:
     rarest = max(run.experiment.evaluate_every or 0 for run in runs)
     if rarest > (planned.evaluate_every or rarest):
         yield f"validated every {rarest} updates, not {planned.evaluate_every}"
-    short = [run for run in runs if run.experiment.updates != planned.updates and run.outcome]
-    ends = {run.outcome.updates for run in short if run.outcome}
-    cut = sorted(ends & {run.experiment.updates for run in short})
-    if cut:
-        ends = " and ".join(map(str, cut))
-        yield f"cut short at {ends} updates"
+    ends = sorted({run.outcome.updates for run in runs if run.outcome and _cut_short(run, planned)})
+    if ends:
+        yield f"cut short at {' and '.join(map(str, ends))} updates"
+
+
+def _cut_short(run: Run, planned: Experiment) -> bool:
+    """Whether a finished run ended for want of time, or at a lower cap than its preset's."""
+    assert run.outcome is not None
+    own = run.experiment.updates
+    return run.outcome.stopped.startswith("time") or (
+        own != planned.updates and own == run.outcome.updates
+    )
 
 
 def _as_planned(experiment: Experiment) -> Experiment:

@@ -33,6 +33,7 @@ class Options:
 
     checkpoint_every, checkpoint_seconds: a checkpoint after so many updates or seconds.
     capture: False keeps the step out of a CUDA graph.
+    minutes: the last evaluation that fits into them ends the run, which can go on with more.
     """
 
     resume: bool = True
@@ -42,6 +43,7 @@ class Options:
     checkpoint_seconds: float | None = 120.0
     capture: bool = True
     tensorboard: bool = False
+    minutes: float | None = None
 
 
 @dataclass(frozen=True)

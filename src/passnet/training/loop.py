@@ -30,12 +30,15 @@ def train(
     checkpoint_seconds: float | None = 120.0,
     capture: bool = True,
     tensorboard: bool = False,
+    minutes: float | None = None,
 ) -> Result:
     """Train `experiment` in `folder` and return its result, going on from what is saved there.
 
     A folder whose run is complete gives its result at once. With resume=False a folder that holds a
-    run is refused. SIGTERM and Ctrl-C save the run and raise Interrupted. Under torchrun all
-    processes call this and train one model together; the first writes the files.
+    run is refused. With `minutes` the last evaluation that fits into them ends the run; with more,
+    or without, the same call goes on from there. SIGTERM and Ctrl-C save the run and raise
+    Interrupted. Under torchrun all processes call this and train one model together; the first
+    writes the files.
     """
     options = Options(
         resume=resume,
@@ -45,6 +48,7 @@ def train(
         checkpoint_seconds=checkpoint_seconds,
         capture=capture,
         tensorboard=tensorboard,
+        minutes=minutes,
     )
     place = choose_device(device)
     devices = [place] if place.type == "cuda" else []

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from typing import Any
 
+from passnet.training.time_limit import given_minutes
+
 DIVERGED = "diverged"
 
 
@@ -46,6 +48,11 @@ class Result:
     def diverged(self) -> bool:
         """Whether the run ended at a gradient that is not finite."""
         return self.stopped.startswith(DIVERGED)
+
+    @property
+    def cut_short(self) -> bool:
+        """Whether it could have gone on with more time."""
+        return given_minutes(self.stopped) is not None
 
     def record(self) -> dict[str, Any]:
         """As JSON values."""

@@ -164,6 +164,14 @@ class RunFolder:
         """Write the result, the last file of a run."""
         self._write(self.result_file, result.record())
 
+    def can_go_on(self) -> bool:
+        """Whether there is a checkpoint, which copies among results have not."""
+        return any(self.checkpoints.glob("*.json"))
+
+    def reopen(self) -> None:
+        """A run that goes on has no result any more."""
+        self.result_file.unlink(missing_ok=True)
+
     def result(self) -> Result | None:
         """The result, or None while the run is not complete."""
         if not self.result_file.exists():

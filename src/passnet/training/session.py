@@ -23,6 +23,7 @@ from passnet.training.run import RunFolder
 from passnet.training.schedules import rate_factor
 from passnet.training.scoring import put_, scoring, tensors_of, using
 from passnet.training.signals import Requests
+from passnet.training.time_limit import TimeLimit
 
 
 class _Asked(Exception):
@@ -51,6 +52,7 @@ class Session:
         self.options = options
         self.world = world
         self.requests = requests
+        self.limit = TimeLimit(options.minutes)
         self.result: Result | None = None
         paper = experiment.paper
         self.metric = experiment.selection.metric if paper is None else paper.metric
@@ -106,6 +108,8 @@ class Session:
                 )
             self.folder.check_same(self.experiment, None)
             found = self.folder.result()
+            if found is not None and self.limit.allows_more(found.stopped):
+                found = None if self.folder.can_go_on() else found
         record = json.loads(self.world.send(json.dumps(found and found.record()).encode()))
         return None if record is None else Result.of(record)
 
@@ -115,9 +119,15 @@ class Session:
             self.folder, parts=self.parts, options=self.options, recorder=self.recorder
         )
         self.keeper.restore()
+        progress = self.parts.training.progress
+        if self.limit.allows_more(progress.stopped):
+            progress.stopped = None
+        if self.world.first:
+            self.folder.reopen()
+        self.limit.begin(progress.seconds)
         for caution in self.parts.cautions:
             self.recorder.warn(caution)
-        update, paper = self.parts.training.progress.update, self.experiment.paper
+        update, paper = progress.update, self.experiment.paper
         self.recorder.tell(
             Started(
                 run=self.experiment.name,
@@ -220,6 +230,9 @@ class Session:
                 progress.averaged = training.average.count
         if progress.stopped is None and progress.update == self.parts.total:
             progress.stopped = "updates: all are taken"
+        if self.options.minutes is not None:
+            no_room = self.world.any(self.limit.leaves_no_room(self.keeper.seconds))
+            progress.stopped = progress.stopped or (self.limit.words if no_room else None)
         self.recorder.write_scores(
             self.parts, scores, split="valid", update=progress.update, better=verdict.better
         )

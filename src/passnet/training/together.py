@@ -45,6 +45,7 @@ def train_together(
     checkpoint_seconds: float | None = 120.0,
     capture: bool = True,
     tensorboard: bool = False,
+    minutes: float | None = None,
     at_once: int = AT_ONCE,
 ) -> list[Result | RunError]:
     """Train each experiment in its folder; a run that cannot go on leaves its error in its place.
@@ -52,7 +53,8 @@ def train_together(
     On a GPU up to `at_once` take turns update by update, each on a stream of its own, so that small
     models share the chip, and the next begins when one ends; each computes what it would compute
     alone. SIGTERM and Ctrl-C save all of them. `listeners` gives each run its own listener;
-    otherwise all tell `listener`. Any other error of a run is raised when the others have ended.
+    otherwise all tell `listener`. `minutes` are those of each run. Any other error of a run is
+    raised when the others have ended.
     """
     if at_once < 1:
         raise ValueError(f"at_once={at_once}: give the number of runs side by side, 1 or more")
@@ -76,6 +78,7 @@ def train_together(
         checkpoint_seconds=checkpoint_seconds,
         capture=capture,
         tensorboard=tensorboard,
+        minutes=minutes,
     )
     devices = [place] if place.type == "cuda" else []
     with current(place), Requests() as requests, torch.random.fork_rng(devices):
