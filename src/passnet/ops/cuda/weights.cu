@@ -323,7 +323,8 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
   auto planes = [&](int r, auto kind, auto each) {
     each(0, (row + r < initial ? h0 : operand) + at + r * N);
     if (kind.value == PLAIN) return;
-    if (RECURRENT && DIAG && (kind.value == SUMMED || sums)) each(STATE, (row + r < B ? h0 : before) + at + r * N);
+    if (RECURRENT && DIAG && (kind.value == SUMMED || sums))
+      each(STATE, (row + r < B ? h0 : before) + at + r * N);
     if (kind.value == COMBINED && gating) each(GATE, reset + at + r * N);
     if (MASKS && (kind.value == SUMMED ? RECURRENT && DIAG : entering)) {
       const int sequence = (MASKS == 2 ? g * B : 0) + (unsigned)(row + r) % B;
@@ -408,7 +409,8 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
         if (RECURRENT && DIAG && summing) diagonal[e] = fmaf(value, entered, diagonal[e]);
         if (SUMS && summing) sum[e] += value;
       }
-      if (sizeof(staged_t) > sizeof(io_t) || (!SUMMING && changed)) piece<staged_t, VEC>(&stage.a[0][r][own]) = result;
+      if (sizeof(staged_t) > sizeof(io_t) || (!SUMMING && changed))
+        piece<staged_t, VEC>(&stage.a[0][r][own]) = result;
     }
 #pragma unroll
     for (int i = 0; i < KPER; i++) {
