@@ -16,7 +16,7 @@ from rich.console import Console
 from passnet.bench.cases import GPU_CASES
 from passnet.bench.contenders import Contender
 from passnet.bench.measure import Row, _calls, _in_one_thread, _of
-from passnet.bench.record import growth
+from passnet.bench.record import growth, ratios
 from passnet.cli import main
 from passnet.cli.live import live
 from passnet.training.events import Evaluated, Started, Updated
@@ -243,6 +243,26 @@ def test_growth_is_told_size_by_size():
         "n=256 d=24 B=20, forward: T = 100, 200 takes 1.000, 2.100 ms, 2.10x for each doubling",
         "n=256 T=100 B=20, forward: d = 8, 16 takes 1.000, 1.500 ms, 1.50x for each doubling",
     ]
+
+
+def test_ratios_to_ours_as_it_is_and_like_for_like():
+    def row(contender, milliseconds, dtype="float32"):
+        return Row("copy", 128, 50, 520, 20, dtype, "forward", contender, milliseconds, 0.0, None)
+
+    short = "bfloat16"
+    rows = [row("passnet", 2.0), row("passnet graph", 1.0), row("passnet bf16", 1.6, short)]
+    rows += [row("nn.GRU", 8.0), row("nn.GRU tf32", 6.0), row("nn.GRU graph", 7.0)]
+    rows += [row("nn.GRU bf16", 4.0, short), row("nn.GRU bf16 graph", 3.0, short)]
+    found = {r["contender"]: (r["ratio"], r["like"]) for r in ratios(rows)}
+    assert found == {
+        "passnet graph": (0.5, None),
+        "passnet bf16": (0.8, None),
+        "nn.GRU": (4.0, 4.0),
+        "nn.GRU tf32": (3.0, 3.0),  # ours has no faster mode that has to be asked for
+        "nn.GRU graph": (3.5, 7.0),
+        "nn.GRU bf16": (2.0, 2.5),
+        "nn.GRU bf16 graph": (1.5, None),  # ours was not timed so
+    }
 
 
 def test_bench_names_its_cases_when_none_is_meant(capsys):

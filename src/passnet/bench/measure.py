@@ -24,6 +24,10 @@ TOGETHER, IN_A_ROW, STEPS_IN_A_ROW = 20.0, 20, 100
 twenty. Steps of a stream are timed by the hundred everywhere."""
 
 
+WAYS = GRAPH, ONE_THREAD = " graph", " one thread"
+"""How a contender is run otherwise than by a plain call, at the end of its name."""
+
+
 class Wrong(RuntimeError):
     """A contender computes something else, so its time would mean nothing."""
 
@@ -105,9 +109,9 @@ def _works(
         if x.is_cuda and name not in STEPWISE:
             captured = _captured(contender, work)
             if captured is not None:
-                yield f"{name} graph", captured
+                yield f"{name}{GRAPH}", captured
             if pass_ == "forward+backward" and contender.plain:
-                yield f"{name} one thread", _in_one_thread(work)
+                yield f"{name}{ONE_THREAD}", _in_one_thread(work)
 
 
 def _without_grad(work: Callable[[], object]) -> Callable[[], object]:
@@ -222,7 +226,7 @@ def _steps(case: Case, found: dict[str, Contender], device: str, repeats: int) -
 
 
 def _of(found: dict[str, Contender], name: str) -> Contender:
-    return found[name.removesuffix(" graph").removesuffix(" one thread")]
+    return found[name.removesuffix(GRAPH).removesuffix(ONE_THREAD)]
 
 
 def _backend(contender: Contender, case: Case, device: str) -> str | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import torch
 
-from passnet.bench.measure import Row
+from passnet.bench.measure import WAYS, Row
 from passnet.training.machine import commit, machine, versions
 
 
@@ -35,13 +35,29 @@ def write(content: dict[str, Any], path: Path) -> None:
 
 
 def ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
-    """How many times as long as passnet each other contender took, case by case."""
-    ours = {_case(row): row.milliseconds for row in rows if row.contender == "passnet"}
-    return [
-        row.record() | {"ratio": row.milliseconds / ours[_case(row)]}
-        for row in rows
-        if row.contender != "passnet" and _case(row) in ours
-    ]
+    """How many times as long as passnet each other contender took, case by case.
+
+    `ratio` is to our layer in float32, called as it is; `like`, of others, to ours in the same
+    precision, as a graph or in one thread where they are, None where it was not timed so.
+    """
+    times = {(_case(row), row.contender): row.milliseconds for row in rows}
+    found = []
+    for row in rows:
+        case, ours = _case(row), times.get((_case(row), "passnet"))
+        if row.contender == "passnet" or ours is None:
+            continue
+        theirs = not row.contender.startswith("passnet")
+        twin = times.get((case, _twin(row))) if theirs else None
+        like = None if twin is None else row.milliseconds / twin
+        found.append(row.record() | {"ratio": row.milliseconds / ours, "like": like})
+    return found
+
+
+def _twin(row: Row) -> str:
+    """Our layer, run as somebody else's is."""
+    short = " bf16" if row.dtype == "bfloat16" else ""
+    way = next((way for way in WAYS if row.contender.endswith(way)), "")
+    return f"passnet{short}{way}"
 
 
 def _case(row: Row) -> tuple[object, ...]:

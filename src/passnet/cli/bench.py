@@ -20,8 +20,9 @@ def add(commands) -> None:
         description="Times passnet's layers, torch.nn.GRU and torch.nn.LSTM in each precision, "
         "torch.nn.LSTM(proj_size=d), each also as a CUDA graph (those in float32 with a backward "
         "in the calling thread, too), and a PyTorch loop, compiled or not, in one run, after "
-        "checking that our gradients are right. The last columns are how many times as long as "
-        "ours each takes.",
+        "checking that our gradients are right. The last columns are how many times as long each "
+        "takes as ours in float32, called as it is, and as ours in the same precision, as a graph "
+        "or in one thread where it is.",
     )
     parser.add_argument("filter", nargs="?", default="", help="only cases whose line contains this")
     parser.add_argument("--device", help="cpu or cuda; default cuda where there is one")
@@ -109,15 +110,18 @@ def _measured(args: argparse.Namespace, device: str) -> int:
 def _table(rows) -> str:
     from passnet.bench.record import ratios
 
-    times = {id(row): row for row in rows}
     parts = ("shape", "n", "d", "T", "B", "pass", "contender")
     of = {tuple(r[part] for part in parts): r for r in ratios(rows)}
     cells = []
-    for row in times.values():
+    for row in rows:
         key = (row.shape, row.n, row.d, row.T, row.B, row.pass_, row.contender)
-        ratio = f"{of[key]['ratio']:.2f}x" if key in of else ""
+        times = [_times(of.get(key, {}).get(name)) for name in ("ratio", "like")]
         memory = "-" if row.peak_bytes is None else f"{row.peak_bytes / 2**20:.1f}"
         case = f"{row.shape} n={row.n} d={row.d} T={row.T} B={row.B}"
         contender = row.contender + (f" ({row.backend})" if row.backend else "")
-        cells.append((case, row.pass_, contender, f"{row.milliseconds:.3f}", memory, ratio))
-    return table(("case", "pass", "contender", "ms", "MiB", "of ours"), cells)
+        cells.append((case, row.pass_, contender, f"{row.milliseconds:.3f}", memory, *times))
+    return table(("case", "pass", "contender", "ms", "MiB", "of ours", "like for like"), cells)
+
+
+def _times(ratio: float | None) -> str:
+    return "" if ratio is None else f"{ratio:.2f}x"
