@@ -11,7 +11,7 @@ from passnet.ops.cuda.gru import CudaGru
 from passnet.ops.gru_scan.call import GruScan
 from passnet.ops.gru_scan.gradient import EagerGru
 from passnet.ops.gru_scan.reference import gru_reference
-from passnet.ops.scan import ScanOp
+from passnet.ops.scan_op import ScanOp
 
 __all__ = ["GruScan", "gru_backends", "gru_scan"]
 

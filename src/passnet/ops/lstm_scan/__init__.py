@@ -11,7 +11,7 @@ from passnet.ops.cuda.lstm import CudaLstm
 from passnet.ops.lstm_scan.call import LstmScan
 from passnet.ops.lstm_scan.gradient import EagerLstm
 from passnet.ops.lstm_scan.reference import lstm_reference
-from passnet.ops.scan import ScanOp
+from passnet.ops.scan_op import ScanOp
 
 __all__ = ["LstmScan", "lstm_backends", "lstm_scan"]
 
