@@ -53,6 +53,28 @@ def test_gradients_of_inputs_on_tensor_cores(emulator, monkeypatch, shape, bias,
     check_inputs(shape, KINDS[0], bias, dtype, emulator())
 
 
+@pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
+@pytest.mark.parametrize("n, dtype", [
+    (40, torch.float32), (42, torch.float32), (41, torch.float32),
+    (40, BFLOAT16), (44, FLOAT16), (42, BFLOAT16), (41, FLOAT16),
+], ids=str)  # fmt: skip
+def test_gradients_whatever_divides_a_row(emulator, monkeypatch, n, dtype, wide):
+    """Copies of sixteen bytes and less; several chunks of rows, the last of them odd."""
+    if wide:
+        use_tensor_cores(monkeypatch)
+    kind = KINDS[0] if wide else KINDS[2]
+    check_inputs((3, 47, 3, n, n // 2), kind, True, dtype, emulator())
+
+
+@pytest.mark.parametrize("size", [2.0**60, 2.0**-90])
+def test_gradients_of_any_size(emulator, monkeypatch, size):
+    use_tensor_cores(monkeypatch)
+    exact, grad = made((3, 20, 3, 40, 20), *KINDS[0], True, torch.float32, device="cpu")
+    for name, triple in compared(exact, grad * size, torch.float32, emulator()).items():
+        ours, reference, truth = (value / size for value in triple)
+        assert_accurate(ours, reference=reference, truth=truth, name=name)
+
+
 @pytest.mark.parametrize("dtype", [BFLOAT16, FLOAT16], ids=str)
 @pytest.mark.parametrize(
     "shape, bias, processors",

@@ -235,8 +235,6 @@ def test_weight_gradients_whatever_divides_a_row(emulator, monkeypatch, n, dtype
     if wide:
         use_tensor_cores(monkeypatch)
     check(Case("gru_before", n, 6, 47, 3, masks=1, dtype=dtype), emulator())
-    kind = KINDS[0] if wide else KINDS[2]
-    check_inputs((3, 47, 3, n, n // 2), kind, True, dtype, emulator())
 
 
 class SmallWith:
@@ -343,10 +341,6 @@ def test_gradients_of_any_size(emulator, monkeypatch, cell, size):
         data[name] = data[name] * size
     got = kernel(case, data, **where(chip, large))
     assert_right(case, data, got, got)
-    exact, grad = made((3, 20, 3, 40, 20), *KINDS[0], True, torch.float32, device="cpu")
-    for name, triple in compared(exact, grad * size, torch.float32, chip).items():
-        ours, reference, truth = (value / size for value in triple)
-        assert_accurate(ours, reference=reference, truth=truth, name=name)
 
 
 @pytest.mark.parametrize("cell", CELLS)
