@@ -14,6 +14,11 @@ from passnet.ops.cuda import inputs, small, weights, whole
 CELLS = ("gru_after", "gru_before", "lstm")
 SHUFFLED = 2
 BFLOAT16, FLOAT16 = torch.bfloat16, torch.float16
+# Units of a row, which is divided by sixteen bytes or by less.
+ROWS = [
+    (40, torch.float32), (42, torch.float32), (41, torch.float32),
+    (40, BFLOAT16), (44, FLOAT16), (42, BFLOAT16), (41, FLOAT16),
+]  # fmt: skip
 REFERENCE = {cell: gru_backends()[-1] for cell in ("gru_after", "gru_before")}
 REFERENCE["lstm"] = lstm_backends()[-1]
 # Shared memory in which z comes in pieces and some weights are left to the registers.

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 import torch
 from accuracy import assert_accurate
-from emulated_scans import BFLOAT16, FLOAT16, SHUFFLED, use_tensor_cores
+from emulated_scans import BFLOAT16, FLOAT16, ROWS, SHUFFLED, use_tensor_cores
 from emulator import BACKWARDS
 from gpu.input_cases import KINDS, cast, compared, made
 
@@ -54,10 +54,7 @@ def test_gradients_of_inputs_on_tensor_cores(emulator, monkeypatch, shape, bias,
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
-@pytest.mark.parametrize("n, dtype", [
-    (40, torch.float32), (42, torch.float32), (41, torch.float32),
-    (40, BFLOAT16), (44, FLOAT16), (42, BFLOAT16), (41, FLOAT16),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize("n, dtype", ROWS, ids=str)
 def test_gradients_whatever_divides_a_row(emulator, monkeypatch, n, dtype, wide):
     """Copies of sixteen bytes and less; several chunks of rows, the last of them odd."""
     if wide:

@@ -226,10 +226,7 @@ def test_gradients_of_many_dense_units_are_plain_products(emulator, monkeypatch,
 
 
 @pytest.mark.parametrize("wide", [False, True], ids=["narrow", "wide"])
-@pytest.mark.parametrize("n, dtype", [
-    (40, torch.float32), (42, torch.float32), (41, torch.float32),
-    (40, BFLOAT16), (44, FLOAT16), (42, BFLOAT16), (41, FLOAT16),
-], ids=str)  # fmt: skip
+@pytest.mark.parametrize("n, dtype", ROWS, ids=str)
 def test_weight_gradients_whatever_divides_a_row(emulator, monkeypatch, n, dtype, wide):
     """Copies of sixteen bytes and less; several chunks of rows, the last of them odd."""
     if wide:

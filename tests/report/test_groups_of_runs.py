@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 from made_up_runs import experiment_of, write_run
 
-from passnet.config import Cosine, LowRankPlusDiagonal
+from passnet.config import Averaging, Cosine, LowRankPlusDiagonal
+from passnet.report import groups
 from passnet.report.describe import mean_seconds, standing, updates_text
 from passnet.report.groups import first_below, group_runs
 from passnet.report.lines import write_line
@@ -82,10 +83,19 @@ def test_runs_that_were_cut_short_are_runs_of_the_preset(tmp_path):
     write_run(tmp_path / "c", experiment_of(steered), value=2.95)
     (group,) = groups_below(tmp_path)
     assert [run.place for run in group.runs] == ["c"] and not group.remark
-    # Where the cap is the protocol's end, or training looks ahead to it, it is another experiment.
+    # Where the cap is the protocol's end, it is another experiment.
     write_run(tmp_path / "d", experiment_of(LRD, updates=90_000), value=0.9)
-    write_run(tmp_path / "e", experiment_of(steered, updates=9000, schedule=Cosine()), value=2.9)
     assert sum(group.is_preset for group in groups_below(tmp_path)) == 1
+
+
+@pytest.mark.parametrize("ahead", [{"schedule": Cosine()}, {"ema": Averaging(0.9)}], ids=str)
+def test_training_that_looks_ahead_to_its_cap_is_another_with_a_lower_one(monkeypatch, ahead):
+    preset = experiment_of("char-lm/lrd-gru-1000-64")
+    shorter = replace(preset, updates=9000)
+    assert groups.as_long(shorter) == preset
+    preset, shorter = replace(preset, **ahead), replace(shorter, **ahead)
+    monkeypatch.setattr(groups, "get", lambda name: preset)
+    assert groups.as_long(shorter) == shorter
 
 
 def test_a_run_that_had_no_more_time_is_said_to_be_cut_short(tmp_path):

@@ -22,6 +22,7 @@ def begun(folder, **options) -> list[int]:
     def listen(event):
         if isinstance(event, Started):
             seen.append(event.update)
+            assert not (folder / "result.json").exists()  # while it goes on, it has none
 
     train(COPY, folder, device="cpu", listener=listen, **options)
     return seen
