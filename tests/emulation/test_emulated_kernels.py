@@ -18,6 +18,7 @@ from emulated_scans import (
     CELLS,
     CRAMPED,
     FLOAT16,
+    ROWS,
     check,
     scaled,
     use_tensor_cores,
