@@ -181,6 +181,35 @@ def test_large_in_sixteen_bits(emulator, cell, dtype):
 
 
 @pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize(
+    "tile, units, variant",
+    [
+        (8, 100, {"dtype": BFLOAT16}),
+        (8, 100, {"dtype": FLOAT16, "masks": 2, "hold": 2}),
+        (16, 50, {"dtype": BFLOAT16, "masks": 1, "hold": 1, "tied": True}),
+    ],
+    ids=["plain", "masks and zoneout", "halves that rest"],
+)
+def test_pairs_of_units_in_sixteen_bits(emulator, monkeypatch, cell, tile, units, variant):
+    """So many units of a block that a lane has two side by side, read and written at once."""
+    layouts = []
+
+    def planned(call, **about):
+        layouts.append(large_plan.plan(call, **about, tile=tile))
+        return layouts[-1]
+
+    monkeypatch.setattr(large, "plan", planned)
+    case, chip = Case(cell, 200, 3, 4, 18, **variant), emulator(processors=8)
+    check(case, chip, large)
+    assert {layout.constants["UNITS"] for layout in layouts} == {units}
+    data = cast(make(case, device="cpu"), case.dtype)
+    expected = kernel(case, data, **where(chip, large))
+    for way in strided(data):
+        for name, value in kernel(case, way, given=True, **where(chip, large)).items():
+            assert torch.equal(value, expected[name]), name
+
+
+@pytest.mark.parametrize("cell", CELLS)
 def test_weight_gradients_of_many_rows(emulator, cell):
     """Several chunks of rows, and more columns than a tile has."""
     check(Case(cell, 37, 3, 33, 4, inner=cell == "gru_after"), emulator(), small)

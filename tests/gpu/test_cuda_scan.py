@@ -68,7 +68,7 @@ def test_factors_where_whole_matrices_are_faster(cell, variant, shape):
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16], ids=str)
-@pytest.mark.parametrize("n, d", [(96, 12), (800, 40), (801, 40), (600, None)])
+@pytest.mark.parametrize("n, d", [(96, 12), (800, 40), (801, 40), (3298, 40), (600, None)])
 def test_sixteen_bits(cell, dtype, n, d):
     ratio, name = fair(Case(cell, n, d, 15, 4, dtype=dtype, masks=1, hold=2), seed=2)
     assert ratio <= 1, (ratio, name)

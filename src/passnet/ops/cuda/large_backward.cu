@@ -32,7 +32,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   constexpr int SAVED = CELL == 1 ? 3 : 4;
   constexpr int LOADS = SAVED + (CELL == 2 ? 3 : 2);
   float dh[EPT];
-  io_t loads[LOADS][EPT];
+  Beside loads[LOADS][EPT / BESIDE];
 #if CELL == 2
   float dcell[EPT];
 #endif
@@ -45,23 +45,24 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   }
   auto ask = [&](int t) {
 #pragma unroll
-    for (int e = 0; e < EPT; e++) {
+    for (int e = 0; e < EPT; e += BESIDE) {
       const long long o = t * step + at[e];
-      loads[0][e] = read(grad_states + o, valid[e]);
+      const int p = e / BESIDE;
+      loads[0][p] = Beside::read(grad_states + o, valid[e]);
       // With zeros for all else, a sequence that takes no part hands its gradient on as it is.
       const bool moves = valid[e] && party.will_have(e, seq[e]);
       // The state before; an LSTM's states enter only its weight gradients.
       const io_t* before = CELL == 2 ? cells : states;
       const io_t* start = CELL == 2 ? c0 : h0;
-      loads[1][e] = read(t > 0 ? before + o - step : start + at[e], moves);
+      loads[1][p] = Beside::read(t > 0 ? before + o - step : start + at[e], moves);
 #pragma unroll
-      for (int k = 0; k < SAVED; k++) loads[2 + k][e] = read(saved + k * plane + o, moves);
+      for (int k = 0; k < SAVED; k++) loads[2 + k][p] = Beside::read(saved + k * plane + o, moves);
 #if CELL == 2
-      loads[2 + SAVED][e] = read(grad_cells + o, grad_cells && valid[e]);
+      loads[2 + SAVED][p] = Beside::read(grad_cells + o, grad_cells && valid[e]);
 #endif
     }
   };
-  auto in = [&](int k, int e) { return to_float(loads[k][e]); };
+  auto in = [&](int k, int e) { return to_float(loads[k][e / BESIDE].of[e % BESIDE]); };
   // Operands of an exchange, from plane `first` on.
   auto publish = [&](auto& exchange, int first, int count, const float (&v)[G][EPT]) {
     if constexpr (SPREAD) {
@@ -78,49 +79,56 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     range.begin();
     do {
 #pragma unroll
-      for (int e = 0; e < EPT; e++) {
+      for (int e = 0; e < EPT; e += BESIDE) {
         if (!party.has(e, seq[e])) continue;
         float most = 0.0f;
 #pragma unroll
         for (int p = 0; p < G; p++)
-          if (p >= first && p < first + count && inside[e]) most = fmaxf(most, fabsf(v[p][e]));
+#pragma unroll
+          for (int i = 0; i < BESIDE; i++)
+            if (p >= first && p < first + count && inside[e]) most = fmaxf(most, fabsf(v[p][e + i]));
         range.note_warp(seq[e], most);
         const float scale = power(range.scale(seq[e]));
 #pragma unroll
-        for (int p = 0; p < G; p++)
+        for (int p = 0; p < G; p++) {
+          float scaled[BESIDE];
+#pragma unroll
+          for (int i = 0; i < BESIDE; i++) scaled[i] = v[p][e + i] * scale;
           if (p >= first && p < first + count && inside[e])
-            store_halves(xs + p * PLANE, unit[e], seq[e], v[p][e] * scale);
+            store_halves(xs + p * PLANE, unit[e], seq[e], scaled);
+        }
       }
       __syncthreads();
     } while (range.left());
   };
   // What comes back through the matrices of the first projection, masks applied.
+  Results given[SEPARATE ? NP1 : 1];
+  auto out = [&](int g, int e) {
+    if (e % BESIDE == 0) Expand1::read(work, g, seq[e], unit[e], given[g]);
+    return given[g].of[e % BESIDE];
+  };
   auto back1 = [&](int e) {
-    if (!SEPARATE) {
-      const float v = Expand1::read(work, 0, seq[e], unit[e]);
-      return MASKS ? v * mask[0][e] : v;
-    }
+    if (!SEPARATE) return MASKS ? out(0, e) * mask[0][e] : out(0, e);
     float sum = 0.0f;
 #pragma unroll
-    for (int g = 0; g < (SEPARATE ? NP1 : 1); g++)
-      sum = fmaf(mask[g][e], Expand1::read(work, g, seq[e], unit[e]), sum);
+    for (int g = 0; g < (SEPARATE ? NP1 : 1); g++) sum = fmaf(mask[g][e], out(g, e), sum);
     return sum;
   };
   // The gradient of a step's drive.
-  io_t left_behind[LATER ? G : 1][EPT];
-  auto store = [&](int g, int e, int t, io_t v) {
-    if (valid[e]) grad_drive[g * plane + t * step + at[e]] = v;
+  Beside left_behind[LATER ? G : 1][EPT / BESIDE];
+  auto store = [&](int g, int e, int t, const Beside& v) {
+    if (valid[e]) v.write(grad_drive + g * plane + t * step + at[e]);
   };
   auto leave = [&](int g, int e, int t, float v) {
-    if (LATER) left_behind[LATER ? g : 0][e] = from_float(v);
-    else store(g, e, t, from_float(v));
+    if (LATER) left_behind[LATER ? g : 0][e / BESIDE].of[e % BESIDE] = from_float(v);
+    else store(g, e, t, {from_float(v)});
   };
   auto store_left = [&](int t) {
     if (!LATER) return;
 #pragma unroll
-    for (int e = 0; e < EPT; e++)
+    for (int e = 0; e < EPT; e += BESIDE)
 #pragma unroll
-      for (int g = 0; g < G; g++) store(g, e, t, left_behind[LATER ? g : 0][e]);
+      for (int g = 0; g < G; g++) store(g, e, t, left_behind[LATER ? g : 0][e / BESIDE]);
   };
   party.ask(T - 1);
   party.learn();
@@ -195,7 +203,8 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
       const float r = in(2, e);
-      float ds = party.has(e, seq[e]) ? Expand2::read(work, 0, seq[e], unit[e]) : 0.0f;
+      if (e % BESIDE == 0 && party.has(e, seq[e])) Expand2::read(work, 0, seq[e], unit[e], given[0]);
+      float ds = party.has(e, seq[e]) ? given[0].of[e % BESIDE] : 0.0f;
       if (MASKS) ds *= mask[2][e];
       ds = fmaf(diag[2][e], dc[e], ds);
       const float dr = ds * in(1, e) * r * (1.0f - r);

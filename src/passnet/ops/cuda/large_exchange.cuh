@@ -43,8 +43,9 @@ struct Party {
   // sequences of the same half, which is known beforehand.
   static __device__ __forceinline__ bool among(int many, int e, int b) {
     if (!RESTS) return true;
-    if ((WARPS * e + WARPS - 1) / ROWS32 < HALF) return many > 0;
-    if (WARPS * e / ROWS32 >= HALF) return many == BB;
+    const int first = WARPS * (e / BESIDE);
+    if ((first + WARPS - 1) / LANE_ROWS < HALF) return many > 0;
+    if (first / LANE_ROWS >= HALF) return many == BB;
     return b < many;
   }
   __device__ __forceinline__ bool has(int e, int b) const { return among(now, e, b); }
@@ -100,8 +101,8 @@ struct Exchange {
   // Sends the element e of all threads down the column; those of a warp are neighbouring units of one
   // sequence, and zeros outside of the block.
   __device__ __forceinline__ void spread(const Turns& turns, int plane, int e, float v) const {
-    const int tile = threadIdx.x / 32 + WARPS * e, b = tile / ROWS32;
-    const int unit = tile % ROWS32 * 32 + threadIdx.x % 32;
+    const int tile = threadIdx.x / 32 + WARPS * e, b = tile / LANE_ROWS;
+    const int unit = tile % LANE_ROWS * 32 + threadIdx.x % 32;
     const float second = __shfl_xor_sync(0xffffffffu, v, 1), third = __shfl_xor_sync(0xffffffffu, v, 2);
     const float fourth = __shfl_xor_sync(0xffffffffu, v, 3);
     const int four = (plane * DOWN + block / ACROSS) * (UP / 4) + unit / 4;
@@ -202,9 +203,9 @@ struct Factors {
   bool inside[EPT], valid[EPT];                                                                   \
   float diag[G][EPT], mask[G][EPT];                                                               \
   _Pragma("unroll") for (int e = 0; e < EPT; e++) {                                               \
-    const int tile = threadIdx.x / 32 + WARPS * e;                                                \
-    unit[e] = tile % ROWS32 * 32 + threadIdx.x % 32;                                              \
-    seq[e] = tile / ROWS32;                                                                       \
+    const int tile = threadIdx.x / 32 + WARPS * (e / BESIDE);                                     \
+    unit[e] = (tile % LANE_ROWS * 32 + threadIdx.x % 32) * BESIDE + e % BESIDE;                   \
+    seq[e] = tile / LANE_ROWS;                                                                    \
     inside[e] = seq[e] < BB && unit[e] < UNITS;                                                   \
     if (!inside[e]) unit[e] = 0;                                                                  \
     if (seq[e] >= BB) seq[e] = 0;  /* a warp has one sequence, outside of the block too */         \
@@ -217,6 +218,18 @@ struct Factors {
           ? to_float(diagonal[g * N + unit0 + unit[e]]) * mask[g][e] : 0.0f;                      \
     }                                                                                             \
   }
+
+// What a lane has side by side, as it lies in memory.
+struct __align__(BESIDE * sizeof(io_t)) Beside {
+  io_t of[BESIDE];
+  static __device__ __forceinline__ Beside read(const io_t* p, bool valid) {
+    Beside v;
+#pragma unroll
+    for (int i = 0; i < BESIDE; i++) v.of[i] = from_float(0.0f);
+    return valid ? *reinterpret_cast<const Beside*>(p) : v;
+  }
+  __device__ __forceinline__ void write(io_t* p) const { *reinterpret_cast<Beside*>(p) = *this; }
+};
 
 // Stores stand in the way of what others wait for. Those of sixteen bits have a place in registers until the shares
 // of an exchange are sent; float32 ones do not, and are made at once.

@@ -51,16 +51,21 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   for (int e = 0; e < EPT; e++) scale[e] = power(exchange1.x_range.scale(seq[e]));
   auto publish = [&](bool first) {  // the state, as each matrix sees it
 #pragma unroll
-    for (int e = 0; e < EPT; e++) {
+    for (int e = 0; e < EPT; e += BESIDE) {
       // Lanes outside of the block send with the others.
       if (!(SPREAD || inside[e]) || !(first || party.has(e, seq[e]))) continue;
 #pragma unroll
       for (int p = 0; p < PLANES; p++) {
-        const float v = MASKS ? h[e] * mask[p][e] : h[e];
+        float v[BESIDE];
+#pragma unroll
+        for (int i = 0; i < BESIDE; i++) {
+          v[i] = MASKS ? h[e + i] * mask[p][e + i] : h[e + i];
+          if (!SPREAD) v[i] *= scale[e];
+        }
         if (SPREAD)
-          exchange1.spread(party.turns.next(), p, e, v);
+          exchange1.spread(party.turns.next(), p, e, v[0]);
         else
-          store_halves(xs + p * PLANE, unit[e], seq[e], v * scale[e]);
+          store_halves(xs + p * PLANE, unit[e], seq[e], v);
       }
     }
     if (!SPREAD) __syncthreads();
@@ -68,21 +73,21 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   publish(true);
   // What a step leaves behind: its states, its cells, and from GATES on its gates.
   constexpr int GATES = CELL == 2 ? 2 : 1, LEFT = GATES + (CELL == 1 ? 3 : 4);
-  io_t left_behind[LATER ? LEFT : 1][EPT];
-  auto store = [&](int k, int e, int t, io_t v) {
+  Beside left_behind[LATER ? LEFT : 1][EPT / BESIDE];
+  auto store = [&](int k, int e, int t, const Beside& v) {
     io_t* to = k == 0 ? states : k < GATES ? cells : saved + (k - GATES) * plane;
-    if (valid[e]) to[t * step + at[e]] = v;
+    if (valid[e]) v.write(to + t * step + at[e]);
   };
   auto leave = [&](int k, int e, int t, float v) {
-    if (LATER) left_behind[LATER ? k : 0][e] = from_float(v);
-    else store(k, e, t, from_float(v));
+    if (LATER) left_behind[LATER ? k : 0][e / BESIDE].of[e % BESIDE] = from_float(v);
+    else store(k, e, t, {from_float(v)});
   };
   auto store_left = [&](int t) {
     if (!LATER || t < 0) return;
 #pragma unroll
-    for (int e = 0; e < EPT; e++)
+    for (int e = 0; e < EPT; e += BESIDE)
 #pragma unroll
-      for (int k = 0; k < LEFT; k++) store(k, e, t, left_behind[LATER ? k : 0][e]);
+      for (int k = 0; k < LEFT; k++) store(k, e, t, left_behind[LATER ? k : 0][e / BESIDE]);
   };
   // The state of a sequence that takes no part stays. Its gates are zero, not unwritten: the backward may
   // seat it beside others, with whom it does take part.
@@ -99,7 +104,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   party.learn();
   for (int t = 0; t < T; t++) {
     party.step();
-    io_t drives[G][EPT];
+    Beside drives[G][EPT / BESIDE];
     float keep[EPT];
 #if CELL == 2
     float keep_cell[EPT];
@@ -107,8 +112,9 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
 #pragma unroll
-      for (int g = 0; g < G; g++)
-        drives[g][e] = read(drive + g * plane + t * step + at[e], valid[e] && party.has(e, seq[e]));
+      for (int g = 0; g < (e % BESIDE ? 0 : G); g++)
+        drives[g][e / BESIDE] =
+            Beside::read(drive + g * plane + t * step + at[e], valid[e] && party.has(e, seq[e]));
       if (!RESTS) keep[e] = HELD(e);
 #if CELL == 2
       if (!RESTS) keep_cell[e] = CELL_HELD(e);
@@ -116,20 +122,25 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
     }
     exchange1.run(xs, work, spare, party, SUMMARY(0), [&] { store_left(t - 1); });
     if (t + 1 < T) party.ask(t + 1);
-    auto in = [&](int g, int e) { return to_float(drives[g][e]); };
+    auto in = [&](int g, int e) { return to_float(drives[g][e / BESIDE].of[e % BESIDE]); };
+    // What a gate's matrix gave, read from `work` for all units that lie beside each other at once.
+    Results given[NP1];
+    auto out = [&](int g, int e) {
+      if (e % BESIDE == 0) Expand1::read(work, g, seq[e], unit[e], given[g]);
+      return given[g].of[e % BESIDE];
+    };
 #if CELL == 0
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
-      const int b = seq[e], i = unit[e];
-      if (!party.has(e, b)) {
+      if (!party.has(e, seq[e])) {
         stay(e, t);
         continue;
       }
-      const float r = sigmoid(in(0, e) + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, i)));
-      const float u = sigmoid(in(1, e) + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, i)));
-      float q = fmaf(diag[2][e], h[e], Expand1::read(work, 2, b, i));
+      const float r = sigmoid(in(0, e) + fmaf(diag[0][e], h[e], out(0, e)));
+      const float u = sigmoid(in(1, e) + fmaf(diag[1][e], h[e], out(1, e)));
+      float q = fmaf(diag[2][e], h[e], out(2, e));
 #if INNER
-      q += to_float(read(inner + unit0 + i, valid[e]));
+      q += to_float(read(inner + unit0 + unit[e], valid[e]));
 #endif
       const float c = tanh_of(fmaf(r, q, in(2, e)));
       float fresh = fmaf(u, h[e] - c, c);
@@ -143,20 +154,20 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
       leave(GATES + 3, e, t, q);
     }
 #elif CELL == 1
-    float u[EPT], from_diag[EPT];
+    float u[EPT], from_diag[EPT], v[BESIDE];
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
-      const int b = seq[e], i = unit[e];
-      if (!party.has(e, b)) continue;
-      const float r = sigmoid(in(0, e) + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, i)));
-      u[e] = sigmoid(in(1, e) + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, i)));
+      if (!party.has(e, seq[e])) continue;
+      const float r = sigmoid(in(0, e) + fmaf(diag[0][e], h[e], out(0, e)));
+      u[e] = sigmoid(in(1, e) + fmaf(diag[1][e], h[e], out(1, e)));
       const float rh = r * h[e];
       from_diag[e] = fmaf(diag[2][e], rh, in(2, e));
-      const float v = MASKS ? rh * mask[2][e] : rh;
+      v[e % BESIDE] = MASKS ? rh * mask[2][e] : rh;
+      if (!SPREAD) v[e % BESIDE] *= scale[e];
       if (SPREAD)
-        exchange2.spread(party.turns, 0, e, v);
-      else if (inside[e])
-        store_halves(xs, i, b, v * scale[e]);
+        exchange2.spread(party.turns, 0, e, v[0]);
+      else if (inside[e] && e % BESIDE == BESIDE - 1)
+        store_halves(xs, unit[e] / BESIDE * BESIDE, seq[e], v);
       leave(GATES, e, t, r);
       leave(GATES + 1, e, t, u[e]);
     }
@@ -168,7 +179,8 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
         stay(e, t);
         continue;
       }
-      const float c = tanh_of(from_diag[e] + Expand2::read(work, 0, seq[e], unit[e]));
+      if (e % BESIDE == 0) Expand2::read(work, 0, seq[e], unit[e], given[0]);
+      const float c = tanh_of(from_diag[e] + given[0].of[e % BESIDE]);
       float fresh = fmaf(u[e], h[e] - c, c);
       if (RESTS) keep[e] = HELD(e);
       if (HOLD) fresh = keep[e] * h[e] + (1.0f - keep[e]) * fresh;
@@ -179,15 +191,14 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
 #else
 #pragma unroll
     for (int e = 0; e < EPT; e++) {
-      const int b = seq[e], j = unit[e];
-      if (!party.has(e, b)) {
+      if (!party.has(e, seq[e])) {
         stay(e, t);
         continue;
       }
-      const float i = sigmoid(in(0, e) + fmaf(diag[0][e], h[e], Expand1::read(work, 0, b, j)));
-      const float k = sigmoid(in(1, e) + fmaf(diag[1][e], h[e], Expand1::read(work, 1, b, j)));
-      const float g = tanh_of(in(2, e) + fmaf(diag[2][e], h[e], Expand1::read(work, 2, b, j)));
-      const float o = sigmoid(in(3, e) + fmaf(diag[3][e], h[e], Expand1::read(work, 3, b, j)));
+      const float i = sigmoid(in(0, e) + fmaf(diag[0][e], h[e], out(0, e)));
+      const float k = sigmoid(in(1, e) + fmaf(diag[1][e], h[e], out(1, e)));
+      const float g = tanh_of(in(2, e) + fmaf(diag[2][e], h[e], out(2, e)));
+      const float o = sigmoid(in(3, e) + fmaf(diag[3][e], h[e], out(3, e)));
       float c = fmaf(i, g, k * cell[e]);
       float fresh = o * tanh_of(c);
       if (RESTS) keep_cell[e] = CELL_HELD(e);

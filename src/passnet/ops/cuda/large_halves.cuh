@@ -98,10 +98,14 @@ __device__ __forceinline__ void store_four(unsigned* at, const float4& v, float 
     *reinterpret_cast<uint2*>(at) = make_uint2(high[0], high[1]);
 }
 // Number k of sequence b.
-__device__ __forceinline__ void store_halves(unsigned* x, int k, int b, float v) {
+__device__ __forceinline__ void store_halves(unsigned* x, int k, int b, const float (&v)[1]) {
   unsigned short* at = reinterpret_cast<unsigned short*>(x + (k / 4 * XP + b) * PW) + k % 4;
-  at[0] = to_float16(v);
-  if (LOW) at[4] = to_float16(v - from_float16(at[0]));
+  at[0] = to_float16(v[0]);
+  if (LOW) at[4] = to_float16(v[0] - from_float16(at[0]));
+}
+// First halves of numbers k and k + 1, k even.
+__device__ __forceinline__ void store_halves(unsigned* x, int k, int b, const float (&v)[2]) {
+  x[(k / 4 * XP + b) * PW + k % 4 / 2] = pack_halves(v[0], v[1]);
 }
 
 // A lane's part of a factor's tile. Word j of it holds two neighbours in depth.

@@ -15,8 +15,12 @@ constexpr int YS = MU * 16 + 4;
 constexpr int DOWN = NBG / ACROSS;
 constexpr bool SPREAD = DENSE && DOWN > 1;  // else a block has all of its column
 constexpr int KD = SPREAD ? (DOWN * UP + 15) / 16 * 16 : KU;  // units of a column as depth
-constexpr int ROWS32 = (UNITS + 31) / 32;      // units as rows of lanes
-constexpr int EPT = (ROWS32 * BB + WARPS - 1) / WARPS;
+// Elements of a thread, where a lane has so many units side by side: a warp has as many times 32 of one sequence.
+constexpr int lane_rows(int beside) { return (UNITS + 32 * beside - 1) / (32 * beside); }
+constexpr int elements(int beside) { return (lane_rows(beside) * BB + WARPS - 1) / WARPS * beside; }
+// Two of sixteen bits are one access, if all pairs are aligned; not where more lanes would have nothing to do.
+constexpr bool PAIRS = !LOW && !DENSE && N % 2 == 0 && UNITS % 2 == 0 && elements(2) <= elements(1);
+constexpr int BESIDE = PAIRS ? 2 : 1, LANE_ROWS = lane_rows(BESIDE), EPT = elements(BESIDE);
 constexpr int FLIGHT = KRP1 > 2 ? 4 : 8;  // packets a thread awaits at once
 
 // RESTS: a sequence whose state is held whole takes no part in a step. An exchange is among all of a
@@ -329,6 +333,16 @@ struct Staged {
   }
 };
 
+// What came out of a product for the units that a lane has side by side.
+struct __align__(4 * BESIDE) Results {
+  float of[BESIDE];
+  static __device__ __forceinline__ Results at(const float* p) { return *reinterpret_cast<const Results*>(p); }
+  __device__ __forceinline__ void add(const Results& other) {
+#pragma unroll
+    for (int i = 0; i < BESIDE; i++) of[i] += other.of[i];
+  }
+};
+
 // y[g, ks, b, i]: shares of sum over k of w[g, k, i] * z[g, k, b] for this block's units
 template <int NG, int K, bool SHARED_Z, int KS, int NCH>
 struct Expand {
@@ -417,11 +431,10 @@ struct Expand {
     }
     __syncthreads();
   }
-  static __device__ __forceinline__ float read(const float* work, int g, int b, int i) {
-    float sum = work[(g * KS * BB + b) * YS + i];
+  static __device__ __forceinline__ void read(const float* work, int g, int b, int i, Results& y) {
+    y = Results::at(work + (g * KS * BB + b) * YS + i);
 #pragma unroll
-    for (int s = 1; s < KS; s++) sum += work[((g * KS + s) * BB + b) * YS + i];
-    return sum;
+    for (int s = 1; s < KS; s++) y.add(Results::at(work + ((g * KS + s) * BB + b) * YS + i));
   }
 };
 
@@ -459,7 +472,7 @@ struct Own {
     }
     __syncthreads();
   }
-  static __device__ __forceinline__ float read(const float* work, int g, int b, int i) {
-    return work[(g * BB + b) * YS + i];
+  static __device__ __forceinline__ void read(const float* work, int g, int b, int i, Results& y) {
+    y = Results::at(work + (g * BB + b) * YS + i);
   }
 };
