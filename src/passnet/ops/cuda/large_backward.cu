@@ -115,20 +115,21 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     return sum;
   };
   // The gradient of a step's drive.
-  Beside left_behind[LATER ? G : 1][EPT / BESIDE];
+  Beside left_behind[G][LATER ? EPT / BESIDE : 1];
   auto store = [&](int g, int e, int t, const Beside& v) {
     if (valid[e]) v.write(grad_drive + g * plane + t * step + at[e]);
   };
   auto leave = [&](int g, int e, int t, float v) {
-    if (LATER) left_behind[LATER ? g : 0][e / BESIDE].of[e % BESIDE] = from_float(v);
-    else store(g, e, t, {from_float(v)});
+    Beside& here = left_behind[g][LATER ? e / BESIDE : 0];
+    here.of[e % BESIDE] = from_float(v);
+    if (!LATER && e % BESIDE == BESIDE - 1) store(g, e - e % BESIDE, t, here);
   };
   auto store_left = [&](int t) {
     if (!LATER) return;
 #pragma unroll
     for (int e = 0; e < EPT; e += BESIDE)
 #pragma unroll
-      for (int g = 0; g < G; g++) store(g, e, t, left_behind[LATER ? g : 0][e / BESIDE]);
+      for (int g = 0; g < G; g++) store(g, e, t, left_behind[g][LATER ? e / BESIDE : 0]);
   };
   party.ask(T - 1);
   party.learn();

@@ -73,21 +73,22 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   publish(true);
   // What a step leaves behind: its states, its cells, and from GATES on its gates.
   constexpr int GATES = CELL == 2 ? 2 : 1, LEFT = GATES + (CELL == 1 ? 3 : 4);
-  Beside left_behind[LATER ? LEFT : 1][EPT / BESIDE];
+  Beside left_behind[LEFT][LATER ? EPT / BESIDE : 1];
   auto store = [&](int k, int e, int t, const Beside& v) {
     io_t* to = k == 0 ? states : k < GATES ? cells : saved + (k - GATES) * plane;
     if (valid[e]) v.write(to + t * step + at[e]);
   };
   auto leave = [&](int k, int e, int t, float v) {
-    if (LATER) left_behind[LATER ? k : 0][e / BESIDE].of[e % BESIDE] = from_float(v);
-    else store(k, e, t, {from_float(v)});
+    Beside& here = left_behind[k][LATER ? e / BESIDE : 0];
+    here.of[e % BESIDE] = from_float(v);
+    if (!LATER && e % BESIDE == BESIDE - 1) store(k, e - e % BESIDE, t, here);
   };
   auto store_left = [&](int t) {
     if (!LATER || t < 0) return;
 #pragma unroll
     for (int e = 0; e < EPT; e += BESIDE)
 #pragma unroll
-      for (int k = 0; k < LEFT; k++) store(k, e, t, left_behind[LATER ? k : 0][e / BESIDE]);
+      for (int k = 0; k < LEFT; k++) store(k, e, t, left_behind[k][LATER ? e / BESIDE : 0]);
   };
   // The state of a sequence that takes no part stays. Its gates are zero, not unwritten: the backward may
   // seat it beside others, with whom it does take part.

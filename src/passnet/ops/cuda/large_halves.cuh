@@ -103,9 +103,13 @@ __device__ __forceinline__ void store_halves(unsigned* x, int k, int b, const fl
   at[0] = to_float16(v[0]);
   if (LOW) at[4] = to_float16(v[0] - from_float16(at[0]));
 }
-// First halves of numbers k and k + 1, k even.
+// Numbers k and k + 1, k even.
 __device__ __forceinline__ void store_halves(unsigned* x, int k, int b, const float (&v)[2]) {
-  x[(k / 4 * XP + b) * PW + k % 4 / 2] = pack_halves(v[0], v[1]);
+  unsigned* at = x + (k / 4 * XP + b) * PW + k % 4 / 2;
+  unsigned high, low;
+  split_pair(v[0], v[1], high, low);
+  at[0] = high;
+  if (LOW) at[2] = low;
 }
 
 // A lane's part of a factor's tile. Word j of it holds two neighbours in depth.
