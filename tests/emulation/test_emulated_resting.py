@@ -199,14 +199,13 @@ def test_stages_of_held_rows_are_passed_over(emulator, monkeypatch, cell, wide):
     found, chip = describe(call, cell), emulator(processors=1)
     grads = [data["grad"], data["grad_cell"]][:count]
     drive = torch.empty(call.shape)
-    _, back = passes.backward(
-        chip, small, found, call, grads=grads, outputs=outputs, saved=[gates, summaries],
-        grad_drive=drive,
-    )  # fmt: skip
+    saved, given = [gates, summaries], passes.given(call, call.factors)
+    _, back = passes.backward(chip, small, found, given, grads, outputs, saved, grad_drive=drive)
 
     def gradients() -> list[torch.Tensor]:
-        given = {"states": outputs[0], "saved": [gates, summaries], "grad_summaries": back}
-        return weights.recurrent_gradients(chip, found, call, drive, **given)
+        return weights.recurrent_gradients(
+            chip, found, given, drive, outputs[0], saved, grad_summaries=back
+        )
 
     expected = gradients()
     summaries[3:70], back[3:70], drive[:, 3:70] = (float("nan"),) * 3

@@ -291,7 +291,7 @@ class RecurrentLayer(nn.Module, ABC):
                 reverse = index % directions == 1
                 call = self._call(self._at(index), x, scale, starts[index], ended, reverse)
                 states = self._scan(call)
-                finals.append([part[-1:] for part in states])
+                finals.append(states)
                 outputs.append(states[0].flip(0) if reverse else states[0])
             x = outputs[0] if directions == 1 else torch.cat(outputs, dim=-1)
             scale = None
@@ -302,8 +302,8 @@ class RecurrentLayer(nn.Module, ABC):
             x = torch.where(ended, 0.0, x)  # masked_fill() would copy x first, and its gradient
         # Copies: a final state that were a view of the outputs could not be detached in place.
         if len(finals) == 1:
-            return x, [part.clone() for part in finals[0]]
-        return x, [torch.cat(part) for part in zip(*finals, strict=True)]
+            return x, [part.narrow_copy(0, len(part) - 1, 1) for part in finals[0]]
+        return x, [torch.stack([s[-1] for s in part]) for part in zip(*finals, strict=True)]
 
     def _call(
         self,

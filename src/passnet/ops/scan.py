@@ -54,12 +54,6 @@ class ScanCall(ABC):
     def drive(self) -> Tensor:
         return self.source.drive() if isinstance(self.source, Inputs) else self.source
 
-    def with_matrices(self, matrices: Tensor) -> Self:
-        """The same scan with these dense matrices."""
-        twin = object.__new__(type(self))  # to set every field again takes three times as long
-        vars(twin).update(vars(self), factors=(matrices,), structure="dense")
-        return twin
-
     @abstractmethod
     def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:
         """(tensors with gradients: source, initial states, the rest; constants; all else)."""

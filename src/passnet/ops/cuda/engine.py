@@ -77,9 +77,9 @@ class CudaEngine(Engine[Scan]):
     def forward(self, call: Scan) -> list[Tensor]:
         served = self._served(call)
         if served.instead is None:
-            return _forward(served, call)
+            return _forward(served, call, call.factors)
         matrices = whole.matrices(served.chip, served.found, call.factors)
-        return [*_forward(served.instead, call.with_matrices(matrices)), matrices]
+        return [*_forward(served.instead, call, (matrices,)), matrices]
 
     def backward(
         self, call: Scan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
@@ -111,13 +111,12 @@ class CudaEngine(Engine[Scan]):
         """Gradients from those of the outputs; `alone` leaves what was saved as it is."""
         served = self._served(call)
         if served.instead is None:
-            return self._gradients(served, call, grads, outputs, saved, alone)
+            return self._gradients(served, call, call.factors, grads, outputs, saved, alone)
         *saved, matrices = saved
-        instead, states = call.with_matrices(matrices), 1 + call.output_count
-        found = self._gradients(served.instead, instead, grads, outputs, saved, alone)
-        grad = found[states]
-        found[states : states + 1] = whole.factor_gradients(
-            served.chip, served.found, call.factors, grad
+        found = self._gradients(served.instead, call, (matrices,), grads, outputs, saved, alone)
+        at = 1 + call.output_count
+        found[at : at + 1] = whole.factor_gradients(
+            served.chip, served.found, call.factors, found[at]
         )
         return found
 
@@ -125,13 +124,15 @@ class CudaEngine(Engine[Scan]):
         self,
         served: Served,
         call: Scan,
+        factors: Sequence[Tensor],
         grads: Sequence[Tensor | None],
         outputs: list[Tensor],
         saved: list[Tensor],
         alone: bool,
     ) -> list[Tensor]:
-        if outputs[0].numel() == 0:
-            live = (call.initial, call.initial_cell, *call.factors, call.inner_bias)
+        states = outputs[0]
+        if states.numel() == 0:
+            live = (call.initial, call.initial_cell, *factors, call.inner_bias)
             rest = [torch.zeros_like(tensor) for tensor in live if tensor is not None]
             return [call.initial.new_zeros(call.shape), *rest]
         found, chip, room, _ = served
@@ -139,20 +140,13 @@ class CudaEngine(Engine[Scan]):
         behind = None
         if needs_behind(found):  # in the place of the reset gate
             behind = torch.empty_like(saved[0][:1]) if alone else saved[0]
+        given = passes.given(call, factors)
         starts, summaries = passes.backward(
-            chip, room, found, call, grads=grads, outputs=outputs, saved=saved,
-            grad_drive=drive, behind=behind,
-        )  # fmt: skip
+            chip, room, found, given, grads, outputs, saved, grad_drive=drive, behind=behind
+        )
         if sums_up(found):
             rest = recurrent_gradients(
-                chip,
-                found,
-                call,
-                drive,
-                states=outputs[0],
-                saved=saved,
-                grad_summaries=summaries,
-                behind=behind,
+                chip, found, given, drive, states, saved, grad_summaries=summaries, behind=behind
             )
         else:
             rest = self.plain_weight_gradients(call, drive, outputs, saved)
@@ -174,10 +168,10 @@ def _kept(found: Call, call: ScanCall) -> list[Tensor]:
     return passes.kept(found, steps=call.steps, like=call.initial)
 
 
-def _forward(served: Served, call: ScanCall) -> list[Tensor]:
+def _forward(served: Served, call: ScanCall, factors: Sequence[Tensor]) -> list[Tensor]:
     found, chip, room, _ = served
     outputs, saved = call.outputs_like(), _kept(found, call)
     if outputs[0].numel():
         drive = inputs_on_gpu.drive_of(call.source, chip, room=passes.drive_room(found, saved))
-        passes.forward(chip, room, found, call, drive, outputs=outputs, saved=saved)
+        passes.forward(chip, room, found, drive, passes.given(call, factors), outputs, saved)
     return [*outputs, *saved]

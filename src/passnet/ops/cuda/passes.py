@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from types import ModuleType
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -34,51 +35,61 @@ def drive_room(found: Call, saved: list[Tensor]) -> Tensor:
     return saved[0] if found.gates == KEPT else saved[0][KEPT - found.gates :]
 
 
+class Given(NamedTuple):
+    """What both passes are given, as kernels take it, in the order in which they do."""
+
+    initial: Tensor
+    initial_cell: Tensor | None
+    left: Tensor  # or whole matrices
+    right: Tensor | None
+    diagonal: Tensor | None
+    masks: Tensor | None
+    hold: Tensor | None
+    hold_cell: Tensor | None
+    inner_bias: Tensor | None
+
+
+def given(call: ScanCall, factors: Sequence[Tensor]) -> Given:
+    """That of a call, with these factors."""
+    left, right, diagonal = (*factors, None, None)[:3]
+    return Given(
+        aligned(call.initial),
+        aligned(call.initial_cell),
+        left.contiguous(),
+        dense(right),
+        dense(diagonal),
+        aligned(call.masks),
+        dense(call.hold),
+        dense(call.hold_cell),
+        dense(call.inner_bias),
+    )
+
+
 def forward(
     chip: Chip,
     room: ModuleType,
     found: Call,
-    call: ScanCall,
     drive: Tensor,
-    *,
-    outputs: list[Tensor],
-    saved: list[Tensor],
-    layout=None,
-) -> None:
-    """Fill the outputs and what is kept for the backward; `drive` may lie in the gates' room."""
-    given, inner_bias = _given(call), dense(call.inner_bias)
-    launch_forward(
-        chip, room, found, drive, given, inner_bias, outputs=outputs, saved=saved, layout=layout
-    )
-
-
-def launch_forward(
-    chip: Chip,
-    room: ModuleType,
-    found: Call,
-    drive: Tensor,
-    given: Sequence[Tensor | None],
-    inner_bias: Tensor | None,
-    *,
+    given: Given,
     outputs: Sequence[Tensor],
     saved: list[Tensor],
     layout=None,
 ) -> None:
-    """`forward` of dense tensors; `given` are h0, c0, three factors, masks, hold and hold_cell."""
-    states, cells = outputs[0], outputs[1] if len(outputs) > 1 else None
-    arguments = [drive, *given, inner_bias, states, cells, *(*saved, None)[:2]]
-    room.launch(chip, found, arguments, states, hold=given[6], backward=False, layout=layout)
+    """Fill the outputs and what is kept for the backward; `drive` may lie in the gates' room."""
+    states, cells = (*outputs, None)[:2]
+    arguments = [drive, *given, states, cells, *(*saved, None)[:2]]
+    room.launch(chip, found, arguments, states, hold=given.hold, backward=False, layout=layout)
 
 
 def backward(
     chip: Chip,
     room: ModuleType,
     found: Call,
-    call: ScanCall,
-    *,
+    given: Given,
     grads: Sequence[Tensor | None],
     outputs: list[Tensor],
     saved: list[Tensor],
+    *,
     grad_drive: Tensor,
     behind: Tensor | None = None,
     layout=None,
@@ -87,25 +98,13 @@ def backward(
 
     `behind` is filled too: with the gradient of the product that a reset gate follows.
     """
-    states, cells = outputs[0], outputs[1] if len(outputs) > 1 else None
-    *_, hold, _ = given = _given(call)
+    states, cells = (*outputs, None)[:2]
     grad_states, grad_cells = (*map(aligned, grads), None)[:2]
     if grad_states is None:
         grad_states = torch.zeros_like(states)
     starts = [torch.empty_like(start) for start in given[:2] if start is not None]
     summaries = None if found.rank is None else torch.empty_like(saved[1])
-    arguments = [grad_states, grad_cells, *given, states, cells, saved[0]]
-    arguments += [grad_drive, behind, *(*starts, None)[:2], summaries]
-    room.launch(chip, found, arguments, states, hold=hold, backward=True, layout=layout)
+    arguments = [grad_states, grad_cells, *given[:-1], states, cells, saved[0], grad_drive, behind]
+    arguments += (*(*starts, None)[:2], summaries)
+    room.launch(chip, found, arguments, states, hold=given.hold, backward=True, layout=layout)
     return starts, summaries
-
-
-def _given(call: ScanCall) -> list[Tensor | None]:
-    """h0, c0, the three factors, masks, hold and hold_cell, as both passes take them."""
-    factors = (*call.factors, None, None)[:3]
-    others = (*factors, call.masks, call.hold, call.hold_cell)
-    return [
-        aligned(call.initial),
-        None if call.initial_cell is None else aligned(call.initial_cell),
-        *[None if tensor is None else tensor.contiguous() for tensor in others],
-    ]

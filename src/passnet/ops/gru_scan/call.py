@@ -64,15 +64,8 @@ class GruScan(ScanCall):
     @classmethod
     def unflatten(cls, live: Sequence[Tensor], fixed: Sequence[Tensor], layout: str) -> GruScan:
         structure, reset, word, *given = layout.split()
-        count = len(STRUCTURES[structure].factors)
         constants = dict(zip(given, fixed, strict=True))
         source, (initial, *rest) = put_together(word, live, constants)
-        return cls(
-            source,
-            initial,
-            tuple(rest[:count]),
-            structure,
-            cast(Reset, reset),
-            inner_bias=rest[count] if len(rest) > count else None,
-            **constants,
-        )
+        inner = rest.pop() if len(rest) > len(STRUCTURES[structure].factors) else None
+        reset = cast(Reset, reset)
+        return cls(source, initial, tuple(rest), structure, reset, inner_bias=inner, **constants)
