@@ -62,7 +62,7 @@ def scan_pass(case: Case, data: dict, backward: bool, room=small, chip=None):
     found, chip = describe(case), chip or gpu(0)
     _, call = scan_of(case, data)
     outputs = call.outputs_like()
-    saved = passes.kept(found, steps=case.steps, like=call.initial)
+    saved = passes.kept(found, outputs[0])
     given = passes.given(call, call.factors)
 
     def forward(layout):

@@ -47,6 +47,24 @@ def test_gradients_take_the_room_of_gates_where_nobody_reads_them_again(emulator
 
 
 @pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("room", [small, large], ids=["small", "large"])
+@pytest.mark.parametrize("d", [4, None], ids=["low rank", "dense"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+def test_an_initial_state_that_is_not_given_is_zero(emulator, cell, room, d, dtype):
+    case = Case(cell, 21, d, 3, 3, masks=2, inner=cell == "gru_after", dtype=dtype)
+    data = cast(make(case, device="cpu"), case.dtype)
+    engine, call = scan_of(case, data, **where(emulator(processors=12), room))
+    unset = {"initial": None} | ({"initial_cell": None} if cell == "lstm" else {})
+    count, found = call.output_count, []
+    for given in (replace(call, **unset), replace(call, **unset).started()):
+        kept = engine.forward(given)
+        grads = [data["grad"], data["grad_cell"]][:count]
+        drive, *rest = engine.backward(given, grads, kept[:count], kept[count:])
+        found.append([*kept[:count], drive, *(rest if given.initial is None else rest[count:])])
+    assert all(map(torch.equal, *found))
+
+
+@pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("source", ["given", "narrow", "wide"])
 def test_a_graph_that_is_retained_can_be_differentiated_again(emulator, monkeypatch, cell, source):
     case = Case(cell, 20, 4, 3, 2, masks=1, inner=cell == "gru_after")

@@ -41,6 +41,10 @@ class Inputs:
         gates, units, _ = self.weight.shape
         return torch.Size((gates, *self.x.shape[:2], units))
 
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.weight.dtype
+
     def drive(self, room: Float[Tensor, "G T B n"] | None = None) -> Float[Tensor, "G T B n"]:
         """What inputs and biases give to every gate at every step; written to `room`, if given."""
         bias = None if self.bias is None else self.bias.unsqueeze(1)

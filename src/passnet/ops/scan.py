@@ -18,13 +18,14 @@ class ScanCall(ABC):
     """What one scan is asked to compute, as a value of tensors and words.
 
     The source is `[G, T, B, n]` for G gates, or inputs that form it; `shape`, `dtype` and `device`
-    are those of the drive, which is formed whenever it is asked for.
+    are those of the drive, which is formed whenever it is asked for. Initial states that are not
+    given are zero.
     """
 
     output_count: ClassVar[int]
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     source: Source
-    initial: Tensor
+    initial: Tensor | None
     initial_cell: Tensor | None
     factors: tuple[Tensor, ...]
     structure: str
@@ -43,16 +44,25 @@ class ScanCall(ABC):
         return source.x.shape[0] if isinstance(source, Inputs) else source.shape[1]
 
     @property
+    def like(self) -> Tensor:
+        """A tensor of the dtype to compute in, where it is to be done."""
+        return self.factors[0]
+
+    @property
     def dtype(self) -> torch.dtype:
-        return self.initial.dtype
+        return self.factors[0].dtype
 
     @property
     def device(self) -> torch.device:
-        return self.initial.device
+        return self.factors[0].device
 
     @property
     def drive(self) -> Tensor:
         return self.source.drive() if isinstance(self.source, Inputs) else self.source
+
+    def started(self) -> Self:
+        """The same with initial states, for who has to be given some."""
+        return self
 
     @abstractmethod
     def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:
@@ -68,6 +78,11 @@ class ScanCall(ABC):
         """Empty tensors of the shapes of the scan's outputs."""
 
 
+def zero_state(call: ScanCall) -> Tensor:
+    """What a scan starts from that is given nothing, `[B, n]`."""
+    return torch.zeros(call.shape[2:], dtype=call.dtype, device=call.device)
+
+
 def states_before(initial: Tensor, states: Tensor, steps: slice) -> Tensor:
     """The states that a range of steps started from; the first step started from `initial`."""
     start, stop, _ = steps.indices(len(states))
@@ -80,7 +95,7 @@ def step_by_step(call: ScanCall, count: int) -> Tensor:
     """Room for `count` values of every unit, `[count, T, B, n]`, those of a step side by side."""
     _, steps, *rest = call.shape
     work = accumulation_dtype(call.dtype)
-    return call.initial.new_empty((steps, count, *rest), dtype=work).transpose(0, 1)
+    return call.like.new_empty((steps, count, *rest), dtype=work).transpose(0, 1)
 
 
 Call = TypeVar("Call", bound=ScanCall)
@@ -92,6 +107,8 @@ class Engine(ABC, Generic[Call]):
     name: str
     overwrites: ClassVar[bool] = False
     """Whether `last_backward` may leave something else in what the forward kept."""
+    starts_from_nothing: ClassVar[bool] = False
+    """Whether it takes calls without initial states, which have no gradients of such then."""
 
     @abstractmethod
     def refuses(self, call: Call) -> str | None:

@@ -66,8 +66,10 @@ class ScanOp(Generic[Call]):
         functions, because the dispatcher's list arguments cost more than a short scan.
         """
         if torch.compiler.is_compiling() or transformed():
-            live, fixed, layout = call.flatten()
+            live, fixed, layout = call.started().flatten()
             return self._forward(live, fixed, layout, engine)[: call.output_count]
+        if not self.engines[engine].starts_from_nothing:
+            call = call.started()
         if not torch.is_grad_enabled():
             return self._compute(call, engine)[: call.output_count]
         live, fixed, layout = call.flatten()
@@ -75,7 +77,7 @@ class ScanOp(Generic[Call]):
         return list(_apply_plainly((self, engine, call, fixed, layout), *live))
 
     def _compute(self, call: Call, engine: str) -> list[Tensor]:
-        return without_autocast(call.initial.device, self.engines[engine].forward, call)
+        return without_autocast(call.device, self.engines[engine].forward, call)
 
     def _run_forward(self, live, fixed, layout, engine):
         return self._compute(self._call_type.unflatten(live, fixed, layout), engine)
@@ -86,8 +88,11 @@ class ScanOp(Generic[Call]):
 
     def _run_backward(self, grads, live, fixed, kept, layout, engine, last=False):
         call, by = self._call_type.unflatten(live, fixed, layout), self.engines[engine]
-        found = without_autocast(call.initial.device, _gradients, by, call, grads, kept, last)
-        return [in_dtype(grad, tensor.dtype) for grad, tensor in zip(found, live, strict=True)]
+        found = without_autocast(call.device, _gradients, by, call, grads, kept, last)
+        return [
+            grad if grad.dtype is tensor.dtype else grad.to(tensor.dtype)
+            for grad, tensor in zip(found, live, strict=True)
+        ]
 
     def _fake_backward(self, grads, live, fixed, kept, layout, engine):
         return [tensor.new_empty(tensor.shape) for tensor in live]
@@ -112,7 +117,8 @@ class ScanOp(Generic[Call]):
 
     def _plain(self, fixed, layout):
         """The plain loop as a function of the live tensors."""
-        return lambda *live: self._reference(self._call_type.unflatten(live, fixed, layout))
+        read = self._call_type.unflatten
+        return lambda *live: self._reference(read(live, fixed, layout).started())
 
     def _second_order(self, ctx, grads):
         grad_outputs, live, fixed = _split(ctx.saved_tensors, *ctx.split)
@@ -210,7 +216,7 @@ class _ReferenceBackend(Backend[Call]):
         return None
 
     def run(self, call: Call) -> list[Tensor]:
-        return without_autocast(call.device, self._reference, call)
+        return without_autocast(call.device, self._reference, call.started())
 
 
 def _split(tensors: Sequence[Tensor], first: int, second: int):

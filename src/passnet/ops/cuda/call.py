@@ -83,13 +83,13 @@ class Call:
 
 def facts(call: ScanCall, cell: Cell) -> tuple:
     """The fields of the `Call` that describes a scan."""
-    units, masks, hold, hold_cell = call.initial.shape[-1], call.masks, call.hold, call.hold_cell
+    units, masks, hold, hold_cell = call.factors[0].shape[1], call.masks, call.hold, call.hold_cell
     rank, diagonal, tied = matrices(call.structure, call.factors)
     return (
         cell,
         units,
         rank,
-        call.initial.dtype,
+        call.dtype,
         diagonal,
         tied,
         0 if masks is None else 1 if masks.shape[0] == 1 else 2,

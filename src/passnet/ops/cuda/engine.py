@@ -11,7 +11,7 @@ from torch import Tensor
 
 from passnet.ops.cuda import inputs as inputs_on_gpu
 from passnet.ops.cuda import passes, whole
-from passnet.ops.cuda.call import Call, Cell, describe, facts, known, refuses_device
+from passnet.ops.cuda.call import Cell, describe, facts, known, refuses_device
 from passnet.ops.cuda.chip import Chip, chip_of
 from passnet.ops.cuda.rooms import Rooms, Served, fastest_room, served_by
 from passnet.ops.cuda.weights import needs_behind, recurrent_gradients, sums_up
@@ -32,6 +32,7 @@ class CudaEngine(Engine[Scan]):
 
     name = "cuda"
     overwrites = True
+    starts_from_nothing = True
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class CudaEngine(Engine[Scan]):
         """Gradients of dense matrices, as large products."""
 
     def refuses(self, call: Scan) -> str | None:
-        device = call.initial.device
+        device = call.device
         reason = refuses_device(device, call.structure)
         if reason is None:
             reason = self._refuses_kernel(facts(call, self.cell(call)), device)
@@ -70,9 +71,10 @@ class CudaEngine(Engine[Scan]):
     def saved_like(self, call: Scan) -> list[Tensor]:
         served = self._served(call)
         if served.instead is None:
-            return _kept(served.found, call)
+            return passes.kept(served.found, call.outputs_like()[0])
         gates, units = served.found.gates, served.found.units
-        return [*_kept(served.instead.found, call), call.initial.new_empty(gates, units, units)]
+        saved = passes.kept(served.instead.found, call.outputs_like()[0])
+        return [*saved, call.like.new_empty(gates, units, units)]
 
     def forward(self, call: Scan) -> list[Tensor]:
         served = self._served(call)
@@ -114,7 +116,7 @@ class CudaEngine(Engine[Scan]):
             return self._gradients(served, call, call.factors, grads, outputs, saved, alone)
         *saved, matrices = saved
         found = self._gradients(served.instead, call, (matrices,), grads, outputs, saved, alone)
-        at = 1 + call.output_count
+        at = 1 if call.initial is None else 1 + call.output_count
         found[at : at + 1] = whole.factor_gradients(
             served.chip, served.found, call.factors, found[at]
         )
@@ -134,9 +136,9 @@ class CudaEngine(Engine[Scan]):
         if states.numel() == 0:
             live = (call.initial, call.initial_cell, *factors, call.inner_bias)
             rest = [torch.zeros_like(tensor) for tensor in live if tensor is not None]
-            return [call.initial.new_zeros(call.shape), *rest]
+            return [call.like.new_zeros(call.shape), *rest]
         found, chip, room, _ = served
-        drive = call.initial.new_empty(call.shape) if alone else passes.drive_room(found, saved)
+        drive = call.like.new_empty(call.shape) if alone else passes.drive_room(found, saved)
         behind = None
         if needs_behind(found):  # in the place of the reset gate
             behind = torch.empty_like(saved[0][:1]) if alone else saved[0]
@@ -160,17 +162,14 @@ class CudaEngine(Engine[Scan]):
         return inputs_on_gpu.gradients(inputs, grad_drive, self._chip_of(call.device), holds=holds)
 
     def _served(self, call: Scan) -> Served:
-        chip = self._chip_of(call.initial.device)
+        chip = self._chip_of(call.device)
         return served_by(self._room_of, facts(call, self.cell(call)), chip)
-
-
-def _kept(found: Call, call: ScanCall) -> list[Tensor]:
-    return passes.kept(found, steps=call.steps, like=call.initial)
 
 
 def _forward(served: Served, call: ScanCall, factors: Sequence[Tensor]) -> list[Tensor]:
     found, chip, room, _ = served
-    outputs, saved = call.outputs_like(), _kept(found, call)
+    outputs = call.outputs_like()
+    saved = passes.kept(found, outputs[0])
     if outputs[0].numel():
         drive = inputs_on_gpu.drive_of(call.source, chip, room=passes.drive_room(found, saved))
         passes.forward(chip, room, found, drive, passes.given(call, factors), outputs, saved)

@@ -53,7 +53,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       // The state before; an LSTM's states enter only its weight gradients.
       const io_t* before = CELL == 2 ? cells : states;
       const io_t* start = CELL == 2 ? c0 : h0;
-      loads[1][e] = read(t > 0 ? before + o - step : start + at[e], moves);
+      loads[1][e] = read(t > 0 ? before + o - step : start + at[e], moves && (t > 0 || start));
 #pragma unroll
       for (int k = 0; k < SAVED; k++) loads[2 + k][e] = read(saved + k * plane + o, moves);
 #if CELL == 2
@@ -216,7 +216,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   }
 #pragma unroll
   for (int e = 0; e < EPT; e++)
-    if (valid[e]) {
+    if (valid[e] && grad_h0) {
       grad_h0[at[e]] = from_float(dh[e]);
 #if CELL == 2
       grad_c0[at[e]] = from_float(dcell[e]);

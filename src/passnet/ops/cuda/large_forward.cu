@@ -32,9 +32,9 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
 #endif
 #pragma unroll
   for (int e = 0; e < EPT; e++) {
-    h[e] = to_float(read(h0 + at[e], valid[e]));
+    h[e] = to_float(read(h0 + at[e], h0 && valid[e]));
 #if CELL == 2
-    cell[e] = to_float(read(c0 + at[e], valid[e]));
+    cell[e] = to_float(read(c0 + at[e], c0 && valid[e]));
 #endif
   }
   // A state never leaves -1 to 1, or where it began: one scale serves all steps.

@@ -11,20 +11,17 @@ from torch import Tensor
 
 from passnet.ops.cuda.call import KEPT, Call
 from passnet.ops.cuda.chip import Chip
-from passnet.ops.cuda.tensors import aligned, dense
+from passnet.ops.cuda.tensors import aligned
 from passnet.ops.scan import ScanCall
 
 
-def kept(found: Call, *, steps: int, like: Tensor) -> list[Tensor]:
-    """Room for what a forward leaves to the backward: its gates, and summaries of low ranks.
-
-    `like` is the state of a step, `[..., B, n]`.
-    """
-    batch, units = like.shape[-2:]
-    gates = like.new_empty((KEPT, steps, batch, units))
+def kept(found: Call, states: Tensor) -> list[Tensor]:
+    """Room for what a forward leaves to the backward: its gates, and summaries of low ranks."""
+    steps, batch, units = states.shape
+    gates = states.new_empty((KEPT, steps, batch, units))
     if found.rank is None:
         return [gates]
-    return [gates, like.new_empty((steps, batch, found.slots, found.rank))]
+    return [gates, states.new_empty((steps, batch, found.slots, found.rank))]
 
 
 def drive_room(found: Call, saved: list[Tensor]) -> Tensor:
@@ -38,7 +35,7 @@ def drive_room(found: Call, saved: list[Tensor]) -> Tensor:
 class Given(NamedTuple):
     """What both passes are given, as kernels take it, in the order in which they do."""
 
-    initial: Tensor
+    initial: Tensor | None
     initial_cell: Tensor | None
     left: Tensor  # or whole matrices
     right: Tensor | None
@@ -51,18 +48,9 @@ class Given(NamedTuple):
 
 def given(call: ScanCall, factors: Sequence[Tensor]) -> Given:
     """That of a call, with these factors."""
-    left, right, diagonal = (*factors, None, None)[:3]
-    return Given(
-        aligned(call.initial),
-        aligned(call.initial_cell),
-        left.contiguous(),
-        dense(right),
-        dense(diagonal),
-        aligned(call.masks),
-        dense(call.hold),
-        dense(call.hold_cell),
-        dense(call.inner_bias),
-    )
+    states, others = (call.initial, call.initial_cell), (call.masks, call.hold, call.hold_cell)
+    tensors = (*states, *(*factors, None, None)[:3], *others, call.inner_bias)
+    return Given(*[None if tensor is None else aligned(tensor) for tensor in tensors])
 
 
 def forward(
@@ -105,6 +93,6 @@ def backward(
     starts = [torch.empty_like(start) for start in given[:2] if start is not None]
     summaries = None if found.rank is None else torch.empty_like(saved[1])
     arguments = [grad_states, grad_cells, *given[:-1], states, cells, saved[0], grad_drive, behind]
-    arguments += (*(*starts, None)[:2], summaries)
+    arguments += (*(*starts, None, None)[:2], summaries)
     room.launch(chip, found, arguments, states, hold=given.hold, backward=True, layout=layout)
     return starts, summaries

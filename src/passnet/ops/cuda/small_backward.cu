@@ -78,7 +78,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
     if (which == GRAD_CELL) return grad_cells + at;
     const io_t* before = CELL == 2 ? cells : states;
     const io_t* start = CELL == 2 ? c0 : h0;
-    return t > 0 ? before + at - (long long)B * N : start + (long long)b * N;
+    return t > 0 ? before + at - (long long)B * N : start ? start + (long long)b * N : nullptr;
   };
   ring.open(slots, SAVED + (CELL == 2 && grad_cells ? 3 : 2), T, row_of);
 #pragma unroll
@@ -263,7 +263,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   if (t == 0) retreat(t, even, odd, places[0]);
 #pragma unroll
   for (int e = 0; e < E; e++)
-    if (valid[e]) {
+    if (valid[e] && grad_h0) {
       write_at(grad_h0, row, e, dh[e]);
 #if CELL == 2
       write_at(grad_c0, row, e, dcell[e]);

@@ -53,9 +53,9 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
 #pragma unroll
   for (int e = 0; e < E; e++) {
     valid[e] = FULL || unit0 + e < N;
-    h[e] = to_float(read_at(h0, row, e, valid[e]));
+    h[e] = to_float(read_at(h0, row, e, h0 && valid[e]));
 #if CELL == 2
-    cell[e] = to_float(read_at(c0, row, e, valid[e]));
+    cell[e] = to_float(read_at(c0, row, e, c0 && valid[e]));
 #endif
 #if INNER
     inner_bias[e] = to_float(read(inner + unit0 + e, valid[e]));

@@ -44,7 +44,7 @@ class CellStep:
         cell = self._cell
         following = tuple([torch.empty_like(part) for part in state])
         outputs = following if following[0].dim() == 3 else [part[None] for part in following]
-        saved = passes.kept(call, steps=1, like=following[0])
+        saved = passes.kept(call, outputs[0])
         source = Inputs(x.unsqueeze(0), cell.input_weight, cell.bias)
         drive = drive_of(source, chip, room=passes.drive_room(call, saved))
         given = passes.Given(*(*state, None)[:2], *self._given)
