@@ -195,11 +195,11 @@ def test_stages_of_held_rows_are_passed_over(emulator, monkeypatch, cell, wide):
     engine, call = scan_of(case, data, **where(emulator(processors=1), small))
     count = 2 if cell == "lstm" else 1
     kept = engine.forward(call)
-    outputs, (gates, summaries) = kept[:count], kept[count:]
+    outputs, saved = kept[:count], kept[count:]
     found, chip = describe(call, cell), emulator(processors=1)
     grads = [data["grad"], data["grad_cell"]][:count]
     drive = torch.empty(call.shape)
-    saved, given = [gates, summaries], passes.given(call, call.factors)
+    given, summaries = passes.given(call, call.factors), saved[-1]
     _, back = passes.backward(chip, small, found, given, grads, outputs, saved, grad_drive=drive)
 
     def gradients() -> list[torch.Tensor]:

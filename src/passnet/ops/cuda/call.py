@@ -16,8 +16,6 @@ Cell = Literal["gru_after", "gru_before", "lstm"]
 ELEMENTS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 CELLS: dict[Cell, int] = {"gru_after": 0, "gru_before": 1, "lstm": 2}
 STRUCTURES = ("dense", "low_rank", "low_rank_plus_diagonal")
-KEPT = 4
-"""Planes of gates that the forward leaves to the backward, that of a reset gate first."""
 
 
 @dataclass(frozen=True)

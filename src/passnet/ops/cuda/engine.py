@@ -24,7 +24,7 @@ Scan = TypeVar("Scan", bound=ScanCall)
 class CudaEngine(Engine[Scan]):
     """Persistent kernels that keep state and factors on chip for a whole sequence.
 
-    What the forward keeps: the gates of every step (reset first), and the d-wide summaries that
+    What the forward keeps: the gates of every step (reset first and apart), and the d-wide summaries that
     the weight gradients are made of, or the matrices that were multiplied out. The gates take the
     room of the drive, the gradient of the drive takes that of the gates: each step is read before
     it is written.
@@ -141,7 +141,7 @@ class CudaEngine(Engine[Scan]):
         drive = call.like.new_empty(call.shape) if alone else passes.drive_room(found, saved)
         behind = None
         if needs_behind(found):  # in the place of the reset gate
-            behind = torch.empty_like(saved[0][:1]) if alone else saved[0]
+            behind = torch.empty_like(saved[0]) if alone else saved[0]
         given = passes.given(call, factors)
         starts, summaries = passes.backward(
             chip, room, found, given, grads, outputs, saved, grad_drive=drive, behind=behind

@@ -1,6 +1,6 @@
 // The backward pass of the large scan.
 
-// `grad_drive` and `behind` may lie in `saved`: a thread reads the gates of a step before it writes there.
+// `grad_drive` may lie in `saved`, and `behind` in `reset`: a thread reads the gates of a step before it writes there.
 // `behind`, where dense matrices have one, takes the gradient of the product that a reset gate follows.
 extern "C" __global__ void __launch_bounds__(NT, 1)
 scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ grad_cells,
@@ -9,7 +9,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
               const io_t* __restrict__ diagonal, const io_t* __restrict__ masks,
               const io_t* __restrict__ hold, const io_t* __restrict__ hold_cell,
               const io_t* __restrict__ states, const io_t* __restrict__ cells,
-              const io_t* saved, io_t* grad_drive, io_t* behind,
+              const io_t* reset, const io_t* saved, io_t* grad_drive, io_t* behind,
               io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0,
               io_t* __restrict__ summaries, float* exchange,
               const long long* __restrict__ order, int T, int B, int b0) {
@@ -55,7 +55,10 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       const io_t* start = CELL == 2 ? c0 : h0;
       loads[1][e] = read(t > 0 ? before + o - step : start + at[e], moves && (t > 0 || start));
 #pragma unroll
-      for (int k = 0; k < SAVED; k++) loads[2 + k][e] = read(saved + k * plane + o, moves);
+      for (int k = 0; k < SAVED; k++) {
+        const io_t* gate = CELL == 2 ? saved + k * plane : k == 0 ? reset : saved + (k - 1) * plane;
+        loads[2 + k][e] = read(gate + o, moves);
+      }
 #if CELL == 2
       loads[2 + SAVED][e] = read(grad_cells + o, grad_cells && valid[e]);
 #endif

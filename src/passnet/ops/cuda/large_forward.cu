@@ -1,14 +1,14 @@
 // The forward pass of the large scan.
 
-// `saved` may hold the drive: a thread reads it before it writes the gates of that step.
+// The reset gate of a GRU lies apart. `saved` may hold the drive: a thread reads it before it writes the gates of that step.
 extern "C" __global__ void __launch_bounds__(NT, 1)
 scan_forward(const io_t* drive, const io_t* __restrict__ h0,
              const io_t* __restrict__ c0, const io_t* __restrict__ left,
              const io_t* __restrict__ right, const io_t* __restrict__ diagonal,
              const io_t* __restrict__ masks, const io_t* __restrict__ hold,
              const io_t* __restrict__ hold_cell, const io_t* __restrict__ inner,
-             io_t* __restrict__ states, io_t* __restrict__ cells, io_t* saved,
-             io_t* __restrict__ summaries, float* exchange,
+             io_t* __restrict__ states, io_t* __restrict__ cells,
+             io_t* __restrict__ reset, io_t* saved, io_t* __restrict__ summaries, float* exchange,
              const long long* __restrict__ order, int T, int B, int b0) {
   GROUP_SETUP
   exchange1.project.load(wp1, room, [&](int g, int row, int k) {
@@ -70,7 +70,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   constexpr int GATES = CELL == 2 ? 2 : 1, LEFT = GATES + (CELL == 1 ? 3 : 4);
   io_t left_behind[LATER ? LEFT : 1][EPT];
   auto store = [&](int k, int e, int t, io_t v) {
-    io_t* to = k == 0 ? states : k < GATES ? cells : saved + (k - GATES) * plane;
+    io_t* to = k == 0 ? states : k == 1 ? (CELL == 2 ? cells : reset) : saved + (k - 2) * plane;
     if (valid[e]) to[t * step + at[e]] = v;
   };
   auto leave = [&](int k, int e, int t, float v) {

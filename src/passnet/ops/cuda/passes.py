@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from passnet.ops.cuda.call import KEPT, Call
+from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.chip import Chip
 from passnet.ops.cuda.tensors import aligned
 from passnet.ops.scan import ScanCall
@@ -18,10 +18,14 @@ from passnet.ops.scan import ScanCall
 def kept(found: Call, states: Tensor) -> list[Tensor]:
     """Room for what a forward leaves to the backward: its gates, and summaries of low ranks."""
     steps, batch, units = states.shape
-    gates = states.new_empty((KEPT, steps, batch, units))
-    if found.rank is None:
-        return [gates]
-    return [gates, states.new_empty((steps, batch, found.slots, found.rank))]
+    room = states.new_empty
+    if found.cell == "lstm":
+        saved = [room((4, steps, batch, units))]
+    else:
+        saved = [room((1, steps, batch, units)), room((3, steps, batch, units))]
+    if found.rank is not None:
+        saved.append(room((steps, batch, found.slots, found.rank)))
+    return saved
 
 
 def drive_room(found: Call, saved: list[Tensor]) -> Tensor:
@@ -29,7 +33,13 @@ def drive_room(found: Call, saved: list[Tensor]) -> Tensor:
 
     The reset gate has a place of its own: the weight gradients of factors are multiplied by it.
     """
-    return saved[0] if found.gates == KEPT else saved[0][KEPT - found.gates :]
+    return saved[0 if found.cell == "lstm" else 1]
+
+
+def _kept(found: Call, saved: list[Tensor]) -> Sequence[Tensor | None]:
+    """The reset gate, all other gates, and summaries."""
+    planes = (None, *saved) if found.cell == "lstm" else saved
+    return (*planes, None)[:3]
 
 
 class Given(NamedTuple):
@@ -65,7 +75,7 @@ def forward(
 ) -> None:
     """Fill the outputs and what is kept for the backward; `drive` may lie in the gates' room."""
     states, cells = (*outputs, None)[:2]
-    arguments = [drive, *given, states, cells, *(*saved, None)[:2]]
+    arguments = [drive, *given, states, cells, *_kept(found, saved)]
     room.launch(chip, found, arguments, states, hold=given.hold, backward=False, layout=layout)
 
 
@@ -91,8 +101,10 @@ def backward(
     if grad_states is None:
         grad_states = torch.zeros_like(states)
     starts = [torch.empty_like(start) for start in given[:2] if start is not None]
-    summaries = None if found.rank is None else torch.empty_like(saved[1])
-    arguments = [grad_states, grad_cells, *given[:-1], states, cells, saved[0], grad_drive, behind]
-    arguments += (*(*starts, None, None)[:2], summaries)
+    reset, gates, summaries = _kept(found, saved)
+    if summaries is not None:
+        summaries = torch.empty_like(summaries)
+    arguments = [grad_states, grad_cells, *given[:-1], states, cells, reset, gates, grad_drive,
+                 behind, *(*starts, None, None)[:2], summaries]  # fmt: skip
     room.launch(chip, found, arguments, states, hold=given.hold, backward=True, layout=layout)
     return starts, summaries

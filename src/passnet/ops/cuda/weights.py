@@ -211,10 +211,10 @@ def recurrent_gradients(
 
     The first plane of `behind` is what `needs_behind` asks for.
     """
-    gates, summaries = (*saved, None)[:2]
+    summaries = None if found.rank is None else saved[-1]
     steps, batch, _ = states.shape
     rows = steps * batch
-    read = [grad_drive, states, given.initial, gates, given.masks, given.hold, given.hold_cell,
+    read = [grad_drive, states, given.initial, saved[0], given.masks, given.hold, given.hold_cell,
             summaries, grad_summaries, behind]  # fmt: skip
     sums, sizes = _recurrent_sums(found, rows, chip), [rows, batch]
     if found.rank is None:
