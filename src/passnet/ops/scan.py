@@ -39,9 +39,13 @@ class ScanCall(ABC):
         return self.source.shape
 
     @property
-    def steps(self) -> int:
+    def states_shape(self) -> tuple[int, ...]:
+        """`(T, B, n)`, without the gates of `shape`."""
         source = self.source
-        return source.x.shape[0] if isinstance(source, Inputs) else source.shape[1]
+        if isinstance(source, Tensor):
+            return source.shape[1:]
+        steps = source.x.shape
+        return steps[0], steps[1], source.weight.shape[1]
 
     @property
     def like(self) -> Tensor:
@@ -80,7 +84,7 @@ class ScanCall(ABC):
 
 def zero_state(call: ScanCall) -> Tensor:
     """What a scan starts from that is given nothing, `[B, n]`."""
-    return torch.zeros(call.shape[2:], dtype=call.dtype, device=call.device)
+    return torch.zeros(call.states_shape[1:], dtype=call.dtype, device=call.device)
 
 
 def states_before(initial: Tensor, states: Tensor, steps: slice) -> Tensor:

@@ -48,7 +48,7 @@ class GruScan(ScanCall):
         return states_before(self.initial, states, steps)
 
     def outputs_like(self) -> list[Tensor]:
-        return [self.like.new_empty(self.shape[1:])]
+        return [self.like.new_empty(self.states_shape)]
 
     def started(self) -> GruScan:
         if self.initial is not None:

@@ -38,7 +38,7 @@ class LstmScan(ScanCall):
         return GateMaps(self.structure, self.factors, self.masks)
 
     def outputs_like(self) -> list[Tensor]:
-        like, shape = self.like, self.shape[1:]
+        like, shape = self.like, self.states_shape
         return [like.new_empty(shape) for _ in ("hidden", "cells")]
 
     def started(self) -> LstmScan:
