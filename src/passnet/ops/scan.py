@@ -61,11 +61,16 @@ class ScanCall(ABC):
         return self.factors[0].device
 
     @property
+    def start(self) -> Tensor:
+        """The initial state, also where it is not given."""
+        return zero_state(self) if self.initial is None else self.initial
+
+    @property
     def drive(self) -> Tensor:
         return self.source.drive() if isinstance(self.source, Inputs) else self.source
 
     def started(self) -> Self:
-        """The same with initial states, for who has to be given some."""
+        """The same with initial states that are given."""
         return self
 
     @abstractmethod

@@ -117,8 +117,7 @@ class ScanOp(Generic[Call]):
 
     def _plain(self, fixed, layout):
         """The plain loop as a function of the live tensors."""
-        read = self._call_type.unflatten
-        return lambda *live: self._reference(read(live, fixed, layout).started())
+        return lambda *live: self._reference(self._call_type.unflatten(live, fixed, layout))
 
     def _second_order(self, ctx, grads):
         grad_outputs, live, fixed = _split(ctx.saved_tensors, *ctx.split)
@@ -171,7 +170,7 @@ def _gradients(
     """Those of a call's live tensors, in their order."""
     count = call.output_count
     backward = engine.last_backward if last else engine.backward
-    found = backward(call, grads, kept[:count], kept[count:])
+    found = backward(call, list(grads), list(kept[:count]), list(kept[count:]))
     source = call.source
     if isinstance(source, Tensor):
         return found
@@ -216,7 +215,7 @@ class _ReferenceBackend(Backend[Call]):
         return None
 
     def run(self, call: Call) -> list[Tensor]:
-        return without_autocast(call.device, self._reference, call.started())
+        return without_autocast(call.device, self._reference, call)
 
 
 def _split(tensors: Sequence[Tensor], first: int, second: int):

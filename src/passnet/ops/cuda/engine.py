@@ -24,10 +24,10 @@ Scan = TypeVar("Scan", bound=ScanCall)
 class CudaEngine(Engine[Scan]):
     """Persistent kernels that keep state and factors on chip for a whole sequence.
 
-    What the forward keeps: the gates of every step (reset first and apart), and the d-wide summaries that
-    the weight gradients are made of, or the matrices that were multiplied out. The gates take the
-    room of the drive, the gradient of the drive takes that of the gates: each step is read before
-    it is written.
+    What the forward keeps: the gates of every step (a reset gate first, in a tensor of its own),
+    and the d-wide summaries that the weight gradients are made of, or the matrices that were
+    multiplied out. The gates take the room of the drive, the gradient of the drive takes that of
+    the gates: each step is read before it is written.
     """
 
     name = "cuda"

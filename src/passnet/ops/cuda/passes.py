@@ -60,7 +60,8 @@ def given(call: ScanCall, factors: Sequence[Tensor]) -> Given:
     """That of a call, with these factors."""
     states, others = (call.initial, call.initial_cell), (call.masks, call.hold, call.hold_cell)
     tensors = (*states, *(*factors, None, None)[:3], *others, call.inner_bias)
-    return Given(*[None if tensor is None else aligned(tensor) for tensor in tensors])
+    given = [None if tensor is None else aligned(tensor) for tensor in tensors]
+    return Given(*given)  # pyright: ignore
 
 
 def forward(
@@ -74,7 +75,7 @@ def forward(
     layout=None,
 ) -> None:
     """Fill the outputs and what is kept for the backward; `drive` may lie in the gates' room."""
-    states, cells = (*outputs, None)[:2]
+    states, cells = outputs[0], outputs[1] if len(outputs) > 1 else None
     arguments = [drive, *given, states, cells, *_kept(found, saved)]
     room.launch(chip, found, arguments, states, hold=given.hold, backward=False, layout=layout)
 
@@ -96,7 +97,7 @@ def backward(
 
     `behind` is filled too: with the gradient of the product that a reset gate follows.
     """
-    states, cells = (*outputs, None)[:2]
+    states, cells = outputs[0], outputs[1] if len(outputs) > 1 else None
     grad_states, grad_cells = (*map(aligned, grads), None)[:2]
     if grad_states is None:
         grad_states = torch.zeros_like(states)

@@ -47,7 +47,7 @@ class CellStep:
         saved = passes.kept(call, outputs[0])
         source = Inputs(x.unsqueeze(0), cell.input_weight, cell.bias)
         drive = drive_of(source, chip, room=passes.drive_room(call, saved))
-        given = passes.Given(*(*state, None)[:2], *self._given)
+        given = passes.Given(*(*state, None)[:2], *self._given)  # pyright: ignore
         passes.forward(chip, room, call, drive, given, outputs, saved)
         return following
 

@@ -220,7 +220,10 @@ def recurrent_gradients(
     if found.rank is None:
         matrices = torch.empty_like(given.left)
         sums.run(read, sizes, [None, matrices, None, None], states.device)
-        return [matrices, behind[0].sum((0, 1))] if found.inner_bias else [matrices]
+        if not found.inner_bias:
+            return [matrices]
+        assert behind is not None
+        return [matrices, behind[0].sum((0, 1))]
     wanted = (given.left, given.right, given.diagonal, given.inner_bias)
     results = [None if tensor is None else torch.empty_like(tensor) for tensor in wanted]
     sums.run(read, sizes, results, states.device)

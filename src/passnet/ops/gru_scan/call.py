@@ -45,7 +45,7 @@ class GruScan(ScanCall):
         self, states: Float[Tensor, "T B n"], steps: slice = slice(None)
     ) -> Float[Tensor, "t B n"]:
         """The states that those steps started from."""
-        return states_before(self.initial, states, steps)
+        return states_before(self.start, states, steps)
 
     def outputs_like(self) -> list[Tensor]:
         return [self.like.new_empty(self.states_shape)]
@@ -77,8 +77,10 @@ class GruScan(ScanCall):
             given["masks"] = self.masks
         if self.hold is not None:
             given["hold"] = self.hold
-        return live, list(given.values()), " ".join(
-            (self.structure, self.reset, start, source, *given)
+        return (
+            live,
+            list(given.values()),
+            " ".join((self.structure, self.reset, start, source, *given)),
         )
 
     @classmethod

@@ -34,6 +34,11 @@ class LstmScan(ScanCall):
     inner_bias: ClassVar[None] = None
 
     @property
+    def start_cell(self) -> Tensor:
+        """The initial cell, also where it is not given."""
+        return zero_state(self) if self.initial_cell is None else self.initial_cell
+
+    @property
     def maps(self) -> GateMaps:
         return GateMaps(self.structure, self.factors, self.masks)
 
