@@ -1,7 +1,7 @@
 // The backward pass of the large scan.
 
-// `grad_drive` may lie in `saved`, and `behind` in `reset`: a thread reads the gates of a step before it writes there.
-// `behind`, where dense matrices have one, takes the gradient of the product that a reset gate follows.
+// `grad_drive` may lie in `saved`, and `behind` in `reset`: a thread reads the gates of a step before it writes
+// there. `behind`, where dense matrices have one, takes the gradient of the product that a reset gate follows.
 extern "C" __global__ void __launch_bounds__(NT, 1)
 scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ grad_cells,
               const io_t* __restrict__ h0, const io_t* __restrict__ c0,

@@ -1,6 +1,7 @@
 // The forward pass of the large scan.
 
-// The reset gate of a GRU lies apart. `saved` may hold the drive: a thread reads it before it writes the gates of that step.
+// `saved` may hold the drive: a thread reads it before it writes the gates of that step. The reset gate of a GRU
+// lies apart. Initial states that are not given are zero.
 extern "C" __global__ void __launch_bounds__(NT, 1)
 scan_forward(const io_t* drive, const io_t* __restrict__ h0,
              const io_t* __restrict__ c0, const io_t* __restrict__ left,

@@ -1,7 +1,8 @@
 // The backward pass of the small scan: from the last step to the first.
 
 // `grad_drive` may lie in `saved`, and `behind` in `reset`: the block has copied the gates of a step before any
-// thread writes there. `behind`, where dense matrices have one, takes the gradient of the product that a reset gate follows.
+// thread writes there. `behind`, where dense matrices have one, takes the gradient of the product that a reset
+// gate follows.
 extern "C" __global__ void __launch_bounds__(NT, 1)
 scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ grad_cells,
               const io_t* __restrict__ h0, const io_t* __restrict__ c0,

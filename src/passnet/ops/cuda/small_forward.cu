@@ -1,6 +1,7 @@
 // The forward pass of the small scan: one block for each sequence, from first step to last.
 
-// The reset gate of a GRU lies apart. `saved` may hold the drive: the block has copied that of a step before any thread writes its gates.
+// `saved` may hold the drive: the block has copied that of a step before any thread writes its gates. The reset
+// gate of a GRU lies apart. Initial states that are not given are zero.
 extern "C" __global__ void __launch_bounds__(NT, 1)
 scan_forward(const io_t* drive, const io_t* __restrict__ h0,
              const io_t* __restrict__ c0, const io_t* __restrict__ left,
