@@ -62,12 +62,11 @@ def scan_pass(case: Case, data: dict, backward: bool, room=small, chip=None):
     found, chip = describe(case), chip or gpu(0)
     _, call = scan_of(case, data)
     outputs = call.outputs_like()
-    saved = passes.kept(found, steps=case.steps, like=call.initial)
+    saved = passes.kept(found, outputs[0])
+    given = passes.given(call, call.factors)
 
     def forward(layout):
-        passes.forward(
-            chip, room, found, call, data["drive"], outputs=outputs, saved=saved, layout=layout
-        )
+        passes.forward(chip, room, found, data["drive"], given, outputs, saved, layout)
 
     if not backward:
         return forward
@@ -75,9 +74,8 @@ def scan_pass(case: Case, data: dict, backward: bool, room=small, chip=None):
     grads = [data["grad"], data["grad_cell"]][: len(outputs)]
     grad_drive = torch.empty_like(data["drive"])
     return lambda layout: passes.backward(
-        chip, room, found, call, grads=grads, outputs=outputs, saved=saved,
-        grad_drive=grad_drive, layout=layout,
-    )  # fmt: skip
+        chip, room, found, given, grads, outputs, saved, grad_drive=grad_drive, layout=layout
+    )
 
 
 def explore(case: Case, backward: bool, show: int = 5) -> None:

@@ -195,18 +195,17 @@ def test_stages_of_held_rows_are_passed_over(emulator, monkeypatch, cell, wide):
     engine, call = scan_of(case, data, **where(emulator(processors=1), small))
     count = 2 if cell == "lstm" else 1
     kept = engine.forward(call)
-    outputs, (gates, summaries) = kept[:count], kept[count:]
+    outputs, saved = kept[:count], kept[count:]
     found, chip = describe(call, cell), emulator(processors=1)
     grads = [data["grad"], data["grad_cell"]][:count]
     drive = torch.empty(call.shape)
-    _, back = passes.backward(
-        chip, small, found, call, grads=grads, outputs=outputs, saved=[gates, summaries],
-        grad_drive=drive,
-    )  # fmt: skip
+    given, summaries = passes.given(call, call.factors), saved[-1]
+    _, back = passes.backward(chip, small, found, given, grads, outputs, saved, grad_drive=drive)
 
     def gradients() -> list[torch.Tensor]:
-        given = {"states": outputs[0], "saved": [gates, summaries], "grad_summaries": back}
-        return weights.recurrent_gradients(chip, found, call, drive, **given)
+        return weights.recurrent_gradients(
+            chip, found, given, drive, outputs[0], saved, grad_summaries=back
+        )
 
     expected = gradients()
     summaries[3:70], back[3:70], drive[:, 3:70] = (float("nan"),) * 3

@@ -17,6 +17,10 @@ from passnet.ops.cuda import inputs, large, small
 from passnet.ops.inputs import Inputs
 
 
+def room_of(saved: list[torch.Tensor]) -> torch.Tensor:
+    return next(tensor for tensor in saved if tensor.dim() == 4 and len(tensor) > 1)
+
+
 def bits(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.view(torch.int32)
 
@@ -42,8 +46,26 @@ def test_gradients_take_the_room_of_gates_where_nobody_reads_them_again(emulator
         assert all(map(torch.equal, map(bits, kept), copies))
         found = engine.last_backward(call, grads, outputs, saved)
         assert all(map(torch.equal, found, expected))
-        places = [tensor.untyped_storage().data_ptr() for tensor in (saved[0], found[0])]
+        places = [tensor.untyped_storage().data_ptr() for tensor in (room_of(saved), found[0])]
         assert (places[0] == places[1]) == shared
+
+
+@pytest.mark.parametrize("cell", CELLS)
+@pytest.mark.parametrize("room", [small, large], ids=["small", "large"])
+@pytest.mark.parametrize("d", [4, None], ids=["low rank", "dense"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
+def test_an_initial_state_that_is_not_given_is_zero(emulator, cell, room, d, dtype):
+    case = Case(cell, 21, d, 3, 3, masks=2, inner=cell == "gru_after", dtype=dtype)
+    data = cast(make(case, device="cpu"), case.dtype)
+    engine, call = scan_of(case, data, **where(emulator(processors=12), room))
+    unset = {"initial": None} | ({"initial_cell": None} if cell == "lstm" else {})
+    count, found = call.output_count, []
+    for given in (replace(call, **unset), replace(call, **unset).started()):
+        kept = engine.forward(given)
+        grads = [data["grad"], data["grad_cell"]][:count]
+        drive, *rest = engine.backward(given, grads, kept[:count], kept[count:])
+        found.append([*kept[:count], drive, *(rest if given.initial is None else rest[count:])])
+    assert all(map(torch.equal, *found))
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -11,6 +11,7 @@ import torch
 
 import passnet
 from passnet.ops.cuda import compile, engine
+from passnet.ops.cuda.call import Call
 
 OURS, ANOTHER = 0x1000, 0x2000
 
@@ -35,9 +36,9 @@ def test_a_call_is_described_once_to_choose_and_once_a_pass(on_cuda, monkeypatch
 
 def test_equal_descriptions_are_looked_up_alike():
     call = ("gru_after", 128, 24, torch.float32, True, False, 0, 0, 0, False)
-    one, other = engine.Call(*call), engine.Call(*call)
+    one, other = Call(*call), Call(*call)
     assert one == other and hash(one) == hash(other)
-    assert one != engine.Call(*call[:-1], True)
+    assert one != Call(*call[:-1], True)
 
 
 class Driver:

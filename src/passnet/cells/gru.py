@@ -62,12 +62,12 @@ class GruCell(RecurrentCell):
     def scan(
         self,
         source: Source,
-        initial: tuple[Tensor, ...],
+        initial: tuple[Tensor | None, ...],
         *,
         masks: Tensor | None,
         holds: tuple[Tensor | None, ...],
     ) -> GruScan:
-        dtype, matrix, inner = initial[0].dtype, self.matrix, stored(self, "inner_bias")
+        dtype, matrix, inner = source.dtype, self.matrix, stored(self, "inner_bias")
         return GruScan(
             source,
             initial[0],

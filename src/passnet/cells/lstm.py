@@ -29,7 +29,7 @@ class LstmCell(RecurrentCell):
     def scan(
         self,
         source: Source,
-        initial: tuple[Tensor, ...],
+        initial: tuple[Tensor | None, ...],
         *,
         masks: Tensor | None,
         holds: tuple[Tensor | None, ...],
@@ -40,7 +40,7 @@ class LstmCell(RecurrentCell):
             source,
             hidden,
             cell,
-            matrix.factors_in(hidden.dtype),
+            matrix.factors_in(source.dtype),
             matrix.structure.name,
             masks,
             *holds,

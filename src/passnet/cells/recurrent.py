@@ -110,7 +110,7 @@ class RecurrentCell(nn.Module, ABC):
     def scan(
         self,
         source: Source,
-        initial: tuple[Tensor, ...],
+        initial: tuple[Tensor | None, ...],
         *,
         masks: Tensor | None,
         holds: tuple[Tensor | None, ...],

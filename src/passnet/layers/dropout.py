@@ -65,9 +65,11 @@ class Dropouts:
             return x, mask.squeeze(-1)
         return x, mask[0].gather(1, x.T).T
 
-    def state_masks(self, state: Tensor, *, gates: int) -> Tensor:
+    def state_masks(
+        self, shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
         """[gates, B, n] masks for the state that enters the recurrent matrices."""
-        return _mask(state.new_empty(gates, *state.shape), self.state_rate)
+        return _mask(torch.empty(shape, dtype=dtype, device=device), self.state_rate)
 
     def output(self, y: Tensor, *, training: bool) -> Tensor:
         """The outputs under one mask for each sequence."""
@@ -76,16 +78,20 @@ class Dropouts:
         return y * _mask(torch.empty_like(y[:1]), self.output_rate)
 
     def holds(
-        self, state: Tensor, ended: Tensor | None, *, steps: int, count: int, training: bool
+        self,
+        shape: tuple[int, int, int],
+        dtype: torch.dtype,
+        device: torch.device,
+        ended: Tensor | None,
+        *,
+        count: int,
+        training: bool,
     ) -> tuple[Tensor | None, ...]:
         """For each state vector the fraction of its old value to keep: past the end, zoned out."""
         if not self.zoneout:
-            return (None if ended is None else ended.to(state.dtype),) * count
-        shape = (steps, *state.shape)
-        if training:
-            holds = [torch.bernoulli(state.new_full(shape, self.zoneout)) for _ in range(count)]
-        else:
-            holds = [state.new_full((1, 1, 1), self.zoneout).expand(shape)] * count
+            return (None if ended is None else ended.to(dtype),) * count
+        rate = torch.full((1, 1, 1), self.zoneout, dtype=dtype, device=device).expand(shape)
+        holds = [torch.bernoulli(rate) for _ in range(count)] if training else [rate] * count
         return tuple(hold if ended is None else hold.masked_fill(ended, 1) for hold in holds)
 
 

@@ -30,6 +30,7 @@ from passnet.ops.backend import Backend, check_backend, choose
 from passnet.ops.scan import ScanCall
 
 States = tuple[Tensor, ...]
+Starts = tuple[Tensor | None, ...]
 
 
 class RecurrentLayer(nn.Module, ABC):
@@ -158,8 +159,8 @@ class RecurrentLayer(nn.Module, ABC):
         their gradients, with `zero_padding=False`: any number may then stand there.
         Integer inputs, without the feature axis, are symbols: the same as one-hot vectors.
         """
-        x, starts, sequences = self._read(input, hx, lengths)
-        output, finals = self._run(x, starts, sequences, zero_padding)
+        x, dtype, starts, sequences = self._read(input, hx, lengths)
+        output, finals = self._run(x, dtype, starts, sequences, zero_padding)
         return sequences.write(output), self._join([sequences.write_state(s) for s in finals])
 
     def step(self, input: Tensor, state: Tensor | States | None = None):
@@ -204,8 +205,9 @@ class RecurrentLayer(nn.Module, ABC):
 
         With `backend="auto"` the first that can does.
         """
-        x, starts, sequences = self._read(input, hx, lengths)
-        call = self._call(self._first, x, None, starts[0], sequences.ended(x.device), False)
+        x, dtype, starts, sequences = self._read(input, hx, lengths)
+        ended = sequences.ended(x.device)
+        call = self._call(self._first, x, None, dtype, starts[0], ended, False)
         return {backend.name: backend.refuses(call) for backend in self._backends()}
 
     def recurrent_matrix(self, gate: str, *, layer: int = 0, reverse: bool = False) -> GateMatrix:
@@ -251,19 +253,19 @@ class RecurrentLayer(nn.Module, ABC):
     def flatten_parameters(self) -> None:
         """Nothing to do: parameters are already contiguous. Here for torch.nn's sake."""
 
-    def _read(self, input, hx, lengths) -> tuple[Tensor, list[States], Sequences]:
-        """(the inputs, the initial states of every cell, the form of what was given)."""
+    def _read(self, input, hx, lengths) -> tuple[Tensor, torch.dtype, list[Starts], Sequences]:
+        """(inputs, the dtype to compute in, initial states of every cell, form of all this)."""
         sequences = read_sequences(
             input, lengths, batch_first=self.batch_first, input_size=self.input_size
         )
         weight = stored(self._at(0), "input_weight")
         x = sequences.cast(weight.dtype, weight.device)
         dtype = x.dtype if x.is_floating_point() else sequences.compute_dtype(weight)
-        return x, self._starts(hx, sequences, dtype, weight.device), sequences
+        return x, dtype, self._starts(hx, sequences, dtype, weight.device), sequences
 
     def _starts(
         self, hx, sequences: Sequences, dtype: torch.dtype, device: torch.device
-    ) -> list[States]:
+    ) -> list[Starts]:
         cells, batch, names = self.num_layers * self.directions, sequences.batch, self.state_names
         if hx is not None:
             shape = cells, batch, self.hidden_size
@@ -273,25 +275,27 @@ class RecurrentLayer(nn.Module, ABC):
             learned = [getattr(self, f"initial_{name}") for name in names]
             read = [start.to(dtype).unsqueeze(1).expand(-1, batch, -1) for start in learned]
         else:
-            # One for all: nobody writes to it.
-            zero = torch.zeros((batch, self.hidden_size), dtype=dtype, device=device)
-            return [(zero,) * len(names)] * cells
+            return [(None,) * len(names)] * cells
         return [tuple([part[index] for part in read]) for index in range(cells)]
 
     def _run(
-        self, x: Tensor, starts: list[States], sequences: Sequences, zero_padding: bool
+        self,
+        x: Tensor,
+        dtype: torch.dtype,
+        starts: list[Starts],
+        sequences: Sequences,
+        zero_padding: bool,
     ) -> tuple[Tensor, list[Tensor]]:
         ended = sequences.ended(x.device)
-        dtype = starts[0][0].dtype
         x, scale = self.dropouts.input(x, self.input_size, dtype, training=self.training)
         finals, directions = [], self.directions
         for layer in range(self.num_layers):
             outputs = []
             for index in range(layer * directions, (layer + 1) * directions):
                 reverse = index % directions == 1
-                call = self._call(self._at(index), x, scale, starts[index], ended, reverse)
+                call = self._call(self._at(index), x, scale, dtype, starts[index], ended, reverse)
                 states = self._scan(call)
-                finals.append([part[-1:] for part in states])
+                finals.append(states)
                 outputs.append(states[0].flip(0) if reverse else states[0])
             x = outputs[0] if directions == 1 else torch.cat(outputs, dim=-1)
             scale = None
@@ -302,27 +306,32 @@ class RecurrentLayer(nn.Module, ABC):
             x = torch.where(ended, 0.0, x)  # masked_fill() would copy x first, and its gradient
         # Copies: a final state that were a view of the outputs could not be detached in place.
         if len(finals) == 1:
-            return x, [part.clone() for part in finals[0]]
-        return x, [torch.cat(part) for part in zip(*finals, strict=True)]
+            # A start of -1 would give narrow_copy() a gradient of zero.
+            return x, [part.narrow_copy(0, part.shape[0] - 1, 1) for part in finals[0]]
+        return x, [torch.stack([s[-1] for s in part]) for part in zip(*finals, strict=True)]
 
     def _call(
         self,
         cell: RecurrentCell,
         x: Tensor,
         scale: Tensor | None,
-        start: States,
+        dtype: torch.dtype,
+        start: Starts,
         ended,
         reverse: bool,
     ) -> ScanCall:
         if reverse:
             # Padding then comes first, where the state is held at its start: no gather is needed.
             x, scale = x.flip(0), None if scale is None else scale.flip(0)
-        source = cell.inputs(x, start[0].dtype, scale=scale)
+        source = cell.inputs(x, dtype, scale=scale)
+        steps, batch = x.shape[:2]
         masks = None
         if self.training and self.dropouts.state_rate:
-            masks = self.dropouts.state_masks(start[0], gates=cell.recurrent.masks_needed)
+            shape = cell.recurrent.masks_needed, batch, self.hidden_size
+            masks = self.dropouts.state_masks(shape, dtype, x.device)
+        shape = steps, batch, self.hidden_size
         holds = self.dropouts.holds(
-            start[0], ended, steps=x.shape[0], count=len(self.state_names), training=self.training
+            shape, dtype, x.device, ended, count=len(self.state_names), training=self.training
         )
         if reverse:
             holds = tuple(None if hold is None else hold.flip(0) for hold in holds)

@@ -41,6 +41,10 @@ class Inputs:
         gates, units, _ = self.weight.shape
         return torch.Size((gates, *self.x.shape[:2], units))
 
+    @property
+    def dtype(self) -> torch.dtype:
+        return self.weight.dtype
+
     def drive(self, room: Float[Tensor, "G T B n"] | None = None) -> Float[Tensor, "G T B n"]:
         """What inputs and biases give to every gate at every step; written to `room`, if given."""
         bias = None if self.bias is None else self.bias.unsqueeze(1)
@@ -107,7 +111,8 @@ def put_together(
     """(what `take_apart` took apart, the tensors of `live` that follow); takes from `fixed`."""
     if word == "drive":
         return live[0], live[1:]
-    own, needs_gradient = iter(live), word.startswith("x")
-    x = next(own) if needs_gradient else fixed.pop("x")
-    weight, bias = next(own), next(own) if word.endswith("bias") else None
-    return Inputs(x, weight, bias, fixed.pop("scale", None), needs_gradient), list(own)
+    needs_gradient, biased = word[0] == "x", word[-4:] == "bias"
+    x = live[0] if needs_gradient else fixed.pop("x")
+    weight, count = live[needs_gradient], needs_gradient + 1 + biased
+    bias = live[count - 1] if biased else None
+    return Inputs(x, weight, bias, fixed.pop("scale", None), needs_gradient), live[count:]

@@ -18,13 +18,14 @@ class ScanCall(ABC):
     """What one scan is asked to compute, as a value of tensors and words.
 
     The source is `[G, T, B, n]` for G gates, or inputs that form it; `shape`, `dtype` and `device`
-    are those of the drive, which is formed whenever it is asked for.
+    are those of the drive, which is formed whenever it is asked for. Initial states that are not
+    given are zero.
     """
 
     output_count: ClassVar[int]
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
     source: Source
-    initial: Tensor
+    initial: Tensor | None
     initial_cell: Tensor | None
     factors: tuple[Tensor, ...]
     structure: str
@@ -38,27 +39,39 @@ class ScanCall(ABC):
         return self.source.shape
 
     @property
-    def steps(self) -> int:
+    def states_shape(self) -> tuple[int, ...]:
+        """`(T, B, n)`, without the gates of `shape`."""
         source = self.source
-        return source.x.shape[0] if isinstance(source, Inputs) else source.shape[1]
+        if isinstance(source, Tensor):
+            return source.shape[1:]
+        steps = source.x.shape
+        return steps[0], steps[1], source.weight.shape[1]
+
+    @property
+    def like(self) -> Tensor:
+        """A tensor of the dtype to compute in, where it is to be done."""
+        return self.factors[0]
 
     @property
     def dtype(self) -> torch.dtype:
-        return self.initial.dtype
+        return self.factors[0].dtype
 
     @property
     def device(self) -> torch.device:
-        return self.initial.device
+        return self.factors[0].device
+
+    @property
+    def start(self) -> Tensor:
+        """The initial state, also where it is not given."""
+        return zero_state(self) if self.initial is None else self.initial
 
     @property
     def drive(self) -> Tensor:
         return self.source.drive() if isinstance(self.source, Inputs) else self.source
 
-    def with_matrices(self, matrices: Tensor) -> Self:
-        """The same scan with these dense matrices."""
-        twin = object.__new__(type(self))  # to set every field again takes three times as long
-        vars(twin).update(vars(self), factors=(matrices,), structure="dense")
-        return twin
+    def started(self) -> Self:
+        """The same with initial states that are given."""
+        return self
 
     @abstractmethod
     def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:
@@ -74,6 +87,11 @@ class ScanCall(ABC):
         """Empty tensors of the shapes of the scan's outputs."""
 
 
+def zero_state(call: ScanCall) -> Tensor:
+    """What a scan starts from that is given nothing, `[B, n]`."""
+    return torch.zeros(call.states_shape[1:], dtype=call.dtype, device=call.device)
+
+
 def states_before(initial: Tensor, states: Tensor, steps: slice) -> Tensor:
     """The states that a range of steps started from; the first step started from `initial`."""
     start, stop, _ = steps.indices(len(states))
@@ -86,7 +104,7 @@ def step_by_step(call: ScanCall, count: int) -> Tensor:
     """Room for `count` values of every unit, `[count, T, B, n]`, those of a step side by side."""
     _, steps, *rest = call.shape
     work = accumulation_dtype(call.dtype)
-    return call.initial.new_empty((steps, count, *rest), dtype=work).transpose(0, 1)
+    return call.like.new_empty((steps, count, *rest), dtype=work).transpose(0, 1)
 
 
 Call = TypeVar("Call", bound=ScanCall)
@@ -98,6 +116,8 @@ class Engine(ABC, Generic[Call]):
     name: str
     overwrites: ClassVar[bool] = False
     """Whether `last_backward` may leave something else in what the forward kept."""
+    starts_from_nothing: ClassVar[bool] = False
+    """Whether it takes calls without initial states, which have no gradients of such then."""
 
     @abstractmethod
     def refuses(self, call: Call) -> str | None:

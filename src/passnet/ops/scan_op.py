@@ -66,8 +66,10 @@ class ScanOp(Generic[Call]):
         functions, because the dispatcher's list arguments cost more than a short scan.
         """
         if torch.compiler.is_compiling() or transformed():
-            live, fixed, layout = call.flatten()
+            live, fixed, layout = call.started().flatten()
             return self._forward(live, fixed, layout, engine)[: call.output_count]
+        if not self.engines[engine].starts_from_nothing:
+            call = call.started()
         if not torch.is_grad_enabled():
             return self._compute(call, engine)[: call.output_count]
         live, fixed, layout = call.flatten()
@@ -75,7 +77,7 @@ class ScanOp(Generic[Call]):
         return list(_apply_plainly((self, engine, call, fixed, layout), *live))
 
     def _compute(self, call: Call, engine: str) -> list[Tensor]:
-        return without_autocast(call.initial.device, self.engines[engine].forward, call)
+        return without_autocast(call.device, self.engines[engine].forward, call)
 
     def _run_forward(self, live, fixed, layout, engine):
         return self._compute(self._call_type.unflatten(live, fixed, layout), engine)
@@ -86,7 +88,7 @@ class ScanOp(Generic[Call]):
 
     def _run_backward(self, grads, live, fixed, kept, layout, engine, last=False):
         call, by = self._call_type.unflatten(live, fixed, layout), self.engines[engine]
-        found = without_autocast(call.initial.device, _gradients, by, call, grads, kept, last)
+        found = without_autocast(call.device, _gradients, by, call, grads, kept, last)
         return [
             grad if grad.dtype is tensor.dtype else grad.to(tensor.dtype)
             for grad, tensor in zip(found, live, strict=True)
@@ -163,24 +165,19 @@ _apply_plainly = super(torch.autograd.Function, _Direct).apply  # pyright: ignor
 
 
 def _gradients(
-    engine: Engine[Call], call: Call, grads: Sequence[Any], kept: list[Tensor], last: bool
+    engine: Engine[Call], call: Call, grads: Sequence[Any], kept: Sequence[Tensor], last: bool
 ) -> list[Tensor]:
     """Those of a call's live tensors, in their order."""
     count = call.output_count
     backward = engine.last_backward if last else engine.backward
-    grad_drive, *found = backward(call, list(grads), kept[:count], kept[count:])
-    return _source_gradients(engine, call, grad_drive) + found
-
-
-def _source_gradients(engine: Engine[Call], call: Call, grad_drive: Tensor) -> list[Tensor]:
-    """The gradients of a source's live tensors, in their order."""
+    found = backward(call, list(grads), list(kept[:count]), list(kept[count:]))
     source = call.source
     if isinstance(source, Tensor):
-        return [grad_drive]
-    grad_drive = in_dtype(grad_drive, source.weight.dtype)
-    features = [source.features_gradient(grad_drive)] if source.needs_gradient else []
+        return found
+    grad_drive = in_dtype(found[0], source.weight.dtype)
     weight, bias = engine.input_gradients(source, grad_drive, call)
-    return [*features, weight, *([] if bias is None else [bias])]
+    found[:1] = (weight,) if bias is None else (weight, bias)
+    return [source.features_gradient(grad_drive), *found] if source.needs_gradient else found
 
 
 _FORWARD_SCHEMA = "(Tensor[] live, Tensor[] fixed, str layout, str engine) -> Tensor[]"
@@ -222,8 +219,5 @@ class _ReferenceBackend(Backend[Call]):
 
 
 def _split(tensors: Sequence[Tensor], first: int, second: int):
-    return (
-        list(tensors[:first]),
-        list(tensors[first : first + second]),
-        list(tensors[first + second :]),
-    )
+    end = first + second
+    return tensors[:first], tensors[first:end], tensors[end:]

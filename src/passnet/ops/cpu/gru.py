@@ -20,7 +20,7 @@ class CpuGru(CpuEngine[GruScan]):
 
     def saved_like(self, call: GruScan) -> list[Tensor]:
         count = 4 if call.reset == "after" else 3
-        return [call.initial.new_empty((count, *call.shape[1:]))]
+        return [call.like.new_empty((count, *call.shape[1:]))]
 
     def forward(self, call: GruScan) -> list[Tensor]:
         (states,), (kept,) = call.outputs_like(), self.saved_like(call)
@@ -33,7 +33,7 @@ class CpuGru(CpuEngine[GruScan]):
         self, call: GruScan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
     ) -> list[Tensor]:
         grad_drive = torch.empty(call.shape, dtype=call.dtype)
-        grad_initial = torch.empty(call.initial.shape, dtype=call.dtype)
+        grad_initial = torch.empty(call.start.shape, dtype=call.dtype)
         struct, keep = lay_out(_CELLS[call.reset], call)
         keep += [
             point(struct, "states", outputs[0]),

@@ -19,7 +19,7 @@ class CpuLstm(CpuEngine[LstmScan]):
     """Keeps the four gates and the tanh of the cell that the output gate read."""
 
     def saved_like(self, call: LstmScan) -> list[Tensor]:
-        return [call.initial.new_empty((5, *call.shape[1:]))]
+        return [call.like.new_empty((5, *call.shape[1:]))]
 
     def forward(self, call: LstmScan) -> list[Tensor]:
         results = [*call.outputs_like(), *self.saved_like(call)]
@@ -34,8 +34,8 @@ class CpuLstm(CpuEngine[LstmScan]):
     ) -> list[Tensor]:
         shapes = {
             "grad_drive": call.shape,
-            "grad_initial": call.initial.shape,
-            "grad_initial_cell": call.initial_cell.shape,
+            "grad_initial": call.start.shape,
+            "grad_initial_cell": call.start_cell.shape,
         }
         found = {name: torch.empty(shape, dtype=call.dtype) for name, shape in shapes.items()}
         struct, keep = lay_out(_CELL, call)

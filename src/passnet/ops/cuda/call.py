@@ -16,8 +16,6 @@ Cell = Literal["gru_after", "gru_before", "lstm"]
 ELEMENTS = {torch.float32: 0, torch.bfloat16: 1, torch.float16: 2}
 CELLS: dict[Cell, int] = {"gru_after": 0, "gru_before": 1, "lstm": 2}
 STRUCTURES = ("dense", "low_rank", "low_rank_plus_diagonal")
-KEPT = 4
-"""Planes of gates that the forward leaves to the backward, that of a reset gate first."""
 
 
 @dataclass(frozen=True)
@@ -83,13 +81,13 @@ class Call:
 
 def facts(call: ScanCall, cell: Cell) -> tuple:
     """The fields of the `Call` that describes a scan."""
-    units, masks, hold, hold_cell = call.initial.shape[-1], call.masks, call.hold, call.hold_cell
+    units, masks, hold, hold_cell = call.factors[0].shape[1], call.masks, call.hold, call.hold_cell
     rank, diagonal, tied = matrices(call.structure, call.factors)
     return (
         cell,
         units,
         rank,
-        call.initial.dtype,
+        call.dtype,
         diagonal,
         tied,
         0 if masks is None else 1 if masks.shape[0] == 1 else 2,

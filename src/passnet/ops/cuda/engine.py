@@ -11,7 +11,7 @@ from torch import Tensor
 
 from passnet.ops.cuda import inputs as inputs_on_gpu
 from passnet.ops.cuda import passes, whole
-from passnet.ops.cuda.call import Call, Cell, describe, facts, known, refuses_device
+from passnet.ops.cuda.call import Cell, describe, facts, known, refuses_device
 from passnet.ops.cuda.chip import Chip, chip_of
 from passnet.ops.cuda.rooms import Rooms, Served, fastest_room, served_by
 from passnet.ops.cuda.weights import needs_behind, recurrent_gradients, sums_up
@@ -24,14 +24,15 @@ Scan = TypeVar("Scan", bound=ScanCall)
 class CudaEngine(Engine[Scan]):
     """Persistent kernels that keep state and factors on chip for a whole sequence.
 
-    What the forward keeps: the gates of every step (reset first), and the d-wide summaries that
-    the weight gradients are made of, or the matrices that were multiplied out. The gates take the
-    room of the drive, the gradient of the drive takes that of the gates: each step is read before
-    it is written.
+    What the forward keeps: the gates of every step (a reset gate first, in a tensor of its own),
+    and the d-wide summaries that the weight gradients are made of, or the matrices that were
+    multiplied out. The gates take the room of the drive, the gradient of the drive takes that of
+    the gates: each step is read before it is written.
     """
 
     name = "cuda"
     overwrites = True
+    starts_from_nothing = True
 
     def __init__(
         self,
@@ -52,7 +53,7 @@ class CudaEngine(Engine[Scan]):
         """Gradients of dense matrices, as large products."""
 
     def refuses(self, call: Scan) -> str | None:
-        device = call.initial.device
+        device = call.device
         reason = refuses_device(device, call.structure)
         if reason is None:
             reason = self._refuses_kernel(facts(call, self.cell(call)), device)
@@ -70,16 +71,17 @@ class CudaEngine(Engine[Scan]):
     def saved_like(self, call: Scan) -> list[Tensor]:
         served = self._served(call)
         if served.instead is None:
-            return _kept(served.found, call)
+            return passes.kept(served.found, call.outputs_like()[0])
         gates, units = served.found.gates, served.found.units
-        return [*_kept(served.instead.found, call), call.initial.new_empty(gates, units, units)]
+        saved = passes.kept(served.instead.found, call.outputs_like()[0])
+        return [*saved, call.like.new_empty(gates, units, units)]
 
     def forward(self, call: Scan) -> list[Tensor]:
         served = self._served(call)
         if served.instead is None:
-            return _forward(served, call)
+            return _forward(served, call, call.factors)
         matrices = whole.matrices(served.chip, served.found, call.factors)
-        return [*_forward(served.instead, call.with_matrices(matrices)), matrices]
+        return [*_forward(served.instead, call, (matrices,)), matrices]
 
     def backward(
         self, call: Scan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
@@ -111,13 +113,12 @@ class CudaEngine(Engine[Scan]):
         """Gradients from those of the outputs; `alone` leaves what was saved as it is."""
         served = self._served(call)
         if served.instead is None:
-            return self._gradients(served, call, grads, outputs, saved, alone)
+            return self._gradients(served, call, call.factors, grads, outputs, saved, alone)
         *saved, matrices = saved
-        instead, states = call.with_matrices(matrices), 1 + call.output_count
-        found = self._gradients(served.instead, instead, grads, outputs, saved, alone)
-        grad = found[states]
-        found[states : states + 1] = whole.factor_gradients(
-            served.chip, served.found, call.factors, grad
+        found = self._gradients(served.instead, call, (matrices,), grads, outputs, saved, alone)
+        at = 1 if call.initial is None else 1 + call.output_count
+        found[at : at + 1] = whole.factor_gradients(
+            served.chip, served.found, call.factors, found[at]
         )
         return found
 
@@ -125,34 +126,29 @@ class CudaEngine(Engine[Scan]):
         self,
         served: Served,
         call: Scan,
+        factors: Sequence[Tensor],
         grads: Sequence[Tensor | None],
         outputs: list[Tensor],
         saved: list[Tensor],
         alone: bool,
     ) -> list[Tensor]:
-        if outputs[0].numel() == 0:
-            live = (call.initial, call.initial_cell, *call.factors, call.inner_bias)
+        states = outputs[0]
+        if states.numel() == 0:
+            live = (call.initial, call.initial_cell, *factors, call.inner_bias)
             rest = [torch.zeros_like(tensor) for tensor in live if tensor is not None]
-            return [call.initial.new_zeros(call.shape), *rest]
+            return [call.like.new_zeros(call.shape), *rest]
         found, chip, room, _ = served
-        drive = call.initial.new_empty(call.shape) if alone else passes.drive_room(found, saved)
+        drive = call.like.new_empty(call.shape) if alone else passes.drive_room(found, saved)
         behind = None
         if needs_behind(found):  # in the place of the reset gate
-            behind = torch.empty_like(saved[0][:1]) if alone else saved[0]
+            behind = torch.empty_like(saved[0]) if alone else saved[0]
+        given = passes.given(call, factors)
         starts, summaries = passes.backward(
-            chip, room, found, call, grads=grads, outputs=outputs, saved=saved,
-            grad_drive=drive, behind=behind,
-        )  # fmt: skip
+            chip, room, found, given, grads, outputs, saved, grad_drive=drive, behind=behind
+        )
         if sums_up(found):
             rest = recurrent_gradients(
-                chip,
-                found,
-                call,
-                drive,
-                states=outputs[0],
-                saved=saved,
-                grad_summaries=summaries,
-                behind=behind,
+                chip, found, given, drive, states, saved, grad_summaries=summaries, behind=behind
             )
         else:
             rest = self.plain_weight_gradients(call, drive, outputs, saved)
@@ -166,18 +162,15 @@ class CudaEngine(Engine[Scan]):
         return inputs_on_gpu.gradients(inputs, grad_drive, self._chip_of(call.device), holds=holds)
 
     def _served(self, call: Scan) -> Served:
-        chip = self._chip_of(call.initial.device)
+        chip = self._chip_of(call.device)
         return served_by(self._room_of, facts(call, self.cell(call)), chip)
 
 
-def _kept(found: Call, call: ScanCall) -> list[Tensor]:
-    return passes.kept(found, steps=call.steps, like=call.initial)
-
-
-def _forward(served: Served, call: ScanCall) -> list[Tensor]:
+def _forward(served: Served, call: ScanCall, factors: Sequence[Tensor]) -> list[Tensor]:
     found, chip, room, _ = served
-    outputs, saved = call.outputs_like(), _kept(found, call)
+    outputs = call.outputs_like()
+    saved = passes.kept(found, outputs[0])
     if outputs[0].numel():
         drive = inputs_on_gpu.drive_of(call.source, chip, room=passes.drive_room(found, saved))
-        passes.forward(chip, room, found, call, drive, outputs=outputs, saved=saved)
+        passes.forward(chip, room, found, drive, passes.given(call, factors), outputs, saved)
     return [*outputs, *saved]

@@ -155,18 +155,19 @@ def gradients(
     if not serves(inputs):
         return inputs.gradients(grad_drive)
     gates, steps, batch, units = grad_drive.shape
-    rows, width = steps * batch, inputs.weight.shape[-1]
-    symbols, bias = not inputs.x.is_floating_point(), inputs.bias is not None
-    weight = grad_drive.new_empty(gates, units, width)
-    sums = grad_drive.new_empty(gates, units) if bias else None
-    rested = [dense(hold) for hold in holds]
+    x, rows, width = inputs.x, steps * batch, inputs.weight.shape[-1]
+    symbols, bias = not x.is_floating_point(), inputs.bias is not None
+    weight = grad_drive.new_empty((gates, units, width))
+    sums = grad_drive.new_empty((gates, units)) if bias else None
+    hold, hold_cell = dense(holds[0]), dense(holds[1])
     if symbols:
-        given = [grad_drive.contiguous(), *rested, inputs.x.contiguous(), dense(inputs.scale)]
+        given = [grad_drive.contiguous(), hold, hold_cell, x.contiguous(), dense(inputs.scale)]
         sizes = [rows]
     else:
-        given = [aligned(grad_drive), *[None] * 4, *rested, None, None, aligned(inputs.x)]
+        unused = (None, None, None, None)
+        given = [aligned(grad_drive), *unused, hold, hold_cell, None, None, aligned(x)]
         sizes = [rows, batch]
-    what = (gates, units, width, grad_drive.dtype, symbols, bias, holds[0] is not None)
+    what = (gates, units, width, grad_drive.dtype, symbols, bias, hold is not None)
     _gradient_sums(what, rows, chip).run(
         given, sizes, [weight, None, None, sums], grad_drive.device
     )

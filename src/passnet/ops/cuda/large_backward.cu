@@ -1,7 +1,7 @@
 // The backward pass of the large scan.
 
-// `grad_drive` and `behind` may lie in `saved`: a thread reads the gates of a step before it writes there.
-// `behind`, where dense matrices have one, takes the gradient of the product that a reset gate follows.
+// `grad_drive` may lie in `saved`, and `behind` in `reset`: a thread reads the gates of a step before it writes
+// there. `behind`, where dense matrices have one, takes the gradient of the product that a reset gate follows.
 extern "C" __global__ void __launch_bounds__(NT, 1)
 scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ grad_cells,
               const io_t* __restrict__ h0, const io_t* __restrict__ c0,
@@ -9,7 +9,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
               const io_t* __restrict__ diagonal, const io_t* __restrict__ masks,
               const io_t* __restrict__ hold, const io_t* __restrict__ hold_cell,
               const io_t* __restrict__ states, const io_t* __restrict__ cells,
-              const io_t* saved, io_t* grad_drive, io_t* behind,
+              const io_t* reset, const io_t* saved, io_t* grad_drive, io_t* behind,
               io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0,
               io_t* __restrict__ summaries, float* exchange,
               const long long* __restrict__ order, int T, int B, int b0) {
@@ -54,9 +54,12 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       // The state before; an LSTM's states enter only its weight gradients.
       const io_t* before = CELL == 2 ? cells : states;
       const io_t* start = CELL == 2 ? c0 : h0;
-      loads[1][p] = Beside::read(t > 0 ? before + o - step : start + at[e], moves);
+      loads[1][p] = Beside::read(t > 0 ? before + o - step : start + at[e], moves && (t > 0 || start));
 #pragma unroll
-      for (int k = 0; k < SAVED; k++) loads[2 + k][p] = Beside::read(saved + k * plane + o, moves);
+      for (int k = 0; k < SAVED; k++) {
+        const io_t* gate = CELL == 2 ? saved + k * plane : k == 0 ? reset : saved + (k - 1) * plane;
+        loads[2 + k][p] = Beside::read(gate + o, moves);
+      }
 #if CELL == 2
       loads[2 + SAVED][p] = Beside::read(grad_cells + o, grad_cells && valid[e]);
 #endif
@@ -226,7 +229,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   }
 #pragma unroll
   for (int e = 0; e < EPT; e++)
-    if (valid[e]) {
+    if (valid[e] && grad_h0) {
       grad_h0[at[e]] = from_float(dh[e]);
 #if CELL == 2
       grad_c0[at[e]] = from_float(dcell[e]);

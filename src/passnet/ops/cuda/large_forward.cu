@@ -1,14 +1,15 @@
 // The forward pass of the large scan.
 
-// `saved` may hold the drive: a thread reads it before it writes the gates of that step.
+// `saved` may hold the drive: a thread reads it before it writes the gates of that step. The reset gate of a GRU
+// lies apart. Initial states that are not given are zero.
 extern "C" __global__ void __launch_bounds__(NT, 1)
 scan_forward(const io_t* drive, const io_t* __restrict__ h0,
              const io_t* __restrict__ c0, const io_t* __restrict__ left,
              const io_t* __restrict__ right, const io_t* __restrict__ diagonal,
              const io_t* __restrict__ masks, const io_t* __restrict__ hold,
              const io_t* __restrict__ hold_cell, const io_t* __restrict__ inner,
-             io_t* __restrict__ states, io_t* __restrict__ cells, io_t* saved,
-             io_t* __restrict__ summaries, float* exchange,
+             io_t* __restrict__ states, io_t* __restrict__ cells,
+             io_t* __restrict__ reset, io_t* saved, io_t* __restrict__ summaries, float* exchange,
              const long long* __restrict__ order, int T, int B, int b0) {
   GROUP_SETUP
   exchange1.project.load(wp1, room, [&](int g, int row, int k) {
@@ -32,9 +33,9 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
 #endif
 #pragma unroll
   for (int e = 0; e < EPT; e++) {
-    h[e] = to_float(read(h0 + at[e], valid[e]));
+    h[e] = to_float(read(h0 + at[e], h0 && valid[e]));
 #if CELL == 2
-    cell[e] = to_float(read(c0 + at[e], valid[e]));
+    cell[e] = to_float(read(c0 + at[e], c0 && valid[e]));
 #endif
   }
   // A state never leaves -1 to 1, or where it began: one scale serves all steps.
@@ -75,7 +76,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   constexpr int GATES = CELL == 2 ? 2 : 1, LEFT = GATES + (CELL == 1 ? 3 : 4);
   Beside left_behind[LEFT][LATER ? EPT / BESIDE : 1];
   auto store = [&](int k, int e, int t, const Beside& v) {
-    io_t* to = k == 0 ? states : k < GATES ? cells : saved + (k - GATES) * plane;
+    io_t* to = k == 0 ? states : k == 1 ? (CELL == 2 ? cells : reset) : saved + (k - 2) * plane;
     if (valid[e]) v.write(to + t * step + at[e]);
   };
   auto leave = [&](int k, int e, int t, float v) {

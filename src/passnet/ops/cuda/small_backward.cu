@@ -1,7 +1,8 @@
 // The backward pass of the small scan: from the last step to the first.
 
-// `grad_drive` and `behind` may lie in `saved`: the block has copied the gates of a step before any thread writes
-// there. `behind`, where dense matrices have one, takes the gradient of the product that a reset gate follows.
+// `grad_drive` may lie in `saved`, and `behind` in `reset`: the block has copied the gates of a step before any
+// thread writes there. `behind`, where dense matrices have one, takes the gradient of the product that a reset
+// gate follows.
 extern "C" __global__ void __launch_bounds__(NT, 1)
 scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ grad_cells,
               const io_t* __restrict__ h0, const io_t* __restrict__ c0,
@@ -9,7 +10,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
               const io_t* __restrict__ diagonal, const io_t* __restrict__ masks,
               const io_t* __restrict__ hold, const io_t* __restrict__ hold_cell,
               const io_t* __restrict__ states, const io_t* __restrict__ cells,
-              const io_t* saved, io_t* grad_drive, io_t* behind,
+              const io_t* reset, const io_t* saved, io_t* grad_drive, io_t* behind,
               io_t* __restrict__ grad_h0, io_t* __restrict__ grad_c0,
               io_t* __restrict__ summaries, int T, int B) {
   extern __shared__ __align__(16) float smem[];
@@ -73,12 +74,13 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   Steps ring;
   auto row_of = [&](int which, int t) {
     const long long at = ((long long)t * B + b) * N;
-    if (which < SAVED) return saved + which * plane + at;
+    if (CELL != 2 && which == 0) return reset + at;
+    if (which < SAVED) return saved + (CELL == 2 ? which : which - 1) * plane + at;
     if (which == GRAD) return grad_states + at;
     if (which == GRAD_CELL) return grad_cells + at;
     const io_t* before = CELL == 2 ? cells : states;
     const io_t* start = CELL == 2 ? c0 : h0;
-    return t > 0 ? before + at - (long long)B * N : start + (long long)b * N;
+    return t > 0 ? before + at - (long long)B * N : start ? start + (long long)b * N : nullptr;
   };
   ring.open(slots, SAVED + (CELL == 2 && grad_cells ? 3 : 2), T, row_of);
 #pragma unroll
@@ -263,7 +265,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   if (t == 0) retreat(t, even, odd, places[0]);
 #pragma unroll
   for (int e = 0; e < E; e++)
-    if (valid[e]) {
+    if (valid[e] && grad_h0) {
       write_at(grad_h0, row, e, dh[e]);
 #if CELL == 2
       write_at(grad_c0, row, e, dcell[e]);

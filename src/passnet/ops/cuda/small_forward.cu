@@ -1,14 +1,15 @@
 // The forward pass of the small scan: one block for each sequence, from first step to last.
 
-// `saved` may hold the drive: the block has copied that of a step before any thread writes its gates.
+// `saved` may hold the drive: the block has copied that of a step before any thread writes its gates. The reset
+// gate of a GRU lies apart. Initial states that are not given are zero.
 extern "C" __global__ void __launch_bounds__(NT, 1)
 scan_forward(const io_t* drive, const io_t* __restrict__ h0,
              const io_t* __restrict__ c0, const io_t* __restrict__ left,
              const io_t* __restrict__ right, const io_t* __restrict__ diagonal,
              const io_t* __restrict__ masks, const io_t* __restrict__ hold,
              const io_t* __restrict__ hold_cell, const io_t* __restrict__ inner,
-             io_t* __restrict__ states, io_t* __restrict__ cells, io_t* saved,
-             io_t* __restrict__ summaries, int T, int B) {
+             io_t* __restrict__ states, io_t* __restrict__ cells,
+             io_t* __restrict__ reset, io_t* saved, io_t* __restrict__ summaries, int T, int B) {
   extern __shared__ __align__(16) float smem[];
   float* xs = smem;                 // state entering the matrices
   float* xr = xs + XP;              // reset state (reset before), every other state (dense)
@@ -53,9 +54,9 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
 #pragma unroll
   for (int e = 0; e < E; e++) {
     valid[e] = FULL || unit0 + e < N;
-    h[e] = to_float(read_at(h0, row, e, valid[e]));
+    h[e] = to_float(read_at(h0, row, e, h0 && valid[e]));
 #if CELL == 2
-    cell[e] = to_float(read_at(c0, row, e, valid[e]));
+    cell[e] = to_float(read_at(c0, row, e, c0 && valid[e]));
 #endif
 #if INNER
     inner_bias[e] = to_float(read(inner + unit0 + e, valid[e]));
@@ -82,6 +83,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   Summary<0, FZ1, DP> first;
   Summary<FZ1, 1, DP> second;
   offset_t last = here;
+  auto gate = [&](int k) { return CELL == 2 ? saved + k * plane : k == 0 ? reset : saved + (k - 1) * plane; };
   auto store = [&] {
 #pragma unroll
     for (int e = 0; e < E; e++)
@@ -91,7 +93,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
         write_at(cells, last, e, cell[e]);
 #endif
 #pragma unroll
-        for (int k = 0; k < KEPT; k++) write_at(saved + k * plane, last, e, kept[k][e]);
+        for (int k = 0; k < KEPT; k++) write_at(gate(k), last, e, kept[k][e]);
       }
     first.put(summary);
     if (CELL == 1) second.put(summary);

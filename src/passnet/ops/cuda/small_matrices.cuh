@@ -281,7 +281,8 @@ struct Ring {
   const char *from[EACH], *first[EACH];
   int count;  // pieces of a step
 
-  // So many planes are given; `row` says where one has its row of a step. The first step may have it elsewhere.
+  // So many planes are given; `row` says where one has its row of a step. The first step may have it elsewhere,
+  // or nowhere: then it is zero.
   template <class R>
   __device__ __forceinline__ void open(float* shared, int planes, int T, R row) {
     slots = reinterpret_cast<char*>(shared);
@@ -291,7 +292,8 @@ struct Ring {
       const int piece = threadIdx.x + i * NT, plane = piece < count ? piece / (ROW / PIECE) : 0;
       const int within = piece % (ROW / PIECE) * PIECE;
       from[i] = reinterpret_cast<const char*>(row(plane, BACK ? T - 1 : 0)) + within;
-      if (BACK) first[i] = reinterpret_cast<const char*>(row(plane, 0)) + within;
+      const char* start = BACK ? reinterpret_cast<const char*>(row(plane, 0)) : nullptr;
+      if (BACK) first[i] = start ? start + within : nullptr;
     }
   }
   // Asks for the next step, t, which is `bytes` further; beyond the ends there is nothing.
@@ -301,11 +303,12 @@ struct Ring {
     for (int i = 0; i < EACH; i++) {
       const int piece = threadIdx.x + i * NT;
       const char* at = BACK && t == 0 ? first[i] : from[i];
+      const bool there = !BACK || at;
       if ((BACK ? t >= 0 : t < T) && piece < count) {
         if constexpr (PIECE == 2)  // too short to be copied: this waits
-          *reinterpret_cast<io_t*>(to + piece * PIECE) = *reinterpret_cast<const io_t*>(at);
+          *reinterpret_cast<io_t*>(to + piece * PIECE) = ::read(reinterpret_cast<const io_t*>(at), there);
         else
-          copy_async<PIECE>(to + piece * PIECE, at, true);
+          copy_async<PIECE>(to + piece * PIECE, at, there);
       }
       from[i] += bytes;
     }

@@ -34,23 +34,21 @@ class CellStep:
     def __init__(self, cell: CellTensors, call: Call, chip: Chip, room: ModuleType) -> None:
         self._cell, self._where = cell, (chip, room, call)
         unused = (None, None, None)  # masks and holds
-        self._given = (*(*cell.factors, None, None)[:3], *unused)
+        self._given = (*(*cell.factors, None, None)[:3], *unused, cell.inner_bias)
         self.width = cell.input_weight.shape[-1]
         self.dtype, self.device = cell.input_weight.dtype, cell.input_weight.device
 
     def __call__(self, x: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The next state from the one before, `[B, n]` or `[1, B, n]`, and features or symbols."""
-        chip, _, call = self._where
+        chip, room, call = self._where
         cell = self._cell
         following = tuple([torch.empty_like(part) for part in state])
         outputs = following if following[0].dim() == 3 else [part[None] for part in following]
-        saved = passes.kept(call, steps=1, like=following[0])
+        saved = passes.kept(call, outputs[0])
         source = Inputs(x.unsqueeze(0), cell.input_weight, cell.bias)
         drive = drive_of(source, chip, room=passes.drive_room(call, saved))
-        given = (*(*state, None)[:2], *self._given)
-        passes.launch_forward(
-            *self._where, drive, given, cell.inner_bias, outputs=outputs, saved=saved
-        )
+        given = passes.Given(*(*state, None)[:2], *self._given)  # pyright: ignore
+        passes.forward(chip, room, call, drive, given, outputs, saved)
         return following
 
 

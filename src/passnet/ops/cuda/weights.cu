@@ -319,16 +319,17 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
 
   io_t waiting[SINGLE ? PLANES : 1][PER] = {}, kwaiting[KPER] = {};
   bool some_wait = false;  // those of the stage fetched last
-  // Row r of the thread, of all planes that its job reads: calls the function with a plane and its source.
+  // Row r of the thread, of all planes that its job reads: calls the function with a plane, its source, and
+  // whether it is there: an initial state that was not given is zero.
   auto planes = [&](int r, auto kind, auto each) {
-    each(0, (row + r < initial ? h0 : operand) + at + r * N);
+    each(0, (row + r < initial ? h0 : operand) + at + r * N, h0 || row + r >= initial);
     if (kind.value == PLAIN) return;
     if (RECURRENT && DIAG && (kind.value == SUMMED || sums))
-      each(STATE, (row + r < B ? h0 : before) + at + r * N);
-    if (kind.value == COMBINED && gating) each(GATE, reset + at + r * N);
+      each(STATE, (row + r < B ? h0 : before) + at + r * N, h0 || row + r >= B);
+    if (kind.value == COMBINED && gating) each(GATE, reset + at + r * N, true);
     if (MASKS && (kind.value == SUMMED ? RECURRENT && DIAG : entering)) {
       const int sequence = (MASKS == 2 ? g * B : 0) + (unsigned)(row + r) % B;
-      each(MASK, masks + (long long)sequence * N + unit);
+      each(MASK, masks + (long long)sequence * N + unit, true);
     }
   };
   // Begins to copy a stage, in a group that is empty behind the last one. Rows beyond the end are zero.
@@ -359,9 +360,9 @@ weight_parts(const io_t* __restrict__ grads, const io_t* __restrict__ states,
         if (RT % ROW_STEP && row_in + r >= RT) break;
         const bool inside = row + r < last;
         staged_t* to = &stage.a[0][row_in + r][own];
-        planes(r, kind, [&](int which, const io_t* from) {
-          if constexpr (SINGLE) waiting[which][i] = inside ? *from : io_t{};
-          else copy_async<sizeof(io_t) * VEC>(to + which * RT * US, from, inside);
+        planes(r, kind, [&](int which, const io_t* from, bool there) {
+          if constexpr (SINGLE) waiting[which][i] = inside && there ? *from : io_t{};
+          else copy_async<sizeof(io_t) * VEC>(to + which * RT * US, from, inside && there);
         });
       }
 #pragma unroll

@@ -13,8 +13,7 @@ from torch import Tensor
 from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.chip import Chip, Launches
 from passnet.ops.cuda.compile import macros, read_source
-from passnet.ops.cuda.tensors import aligned, dense
-from passnet.ops.scan import ScanCall
+from passnet.ops.cuda.passes import Given
 
 UNITS = 128
 ROWS, SHORT_ROWS, SHORTEST_CHUNK = 8, (32, 16), 64
@@ -200,11 +199,11 @@ def _recurrent_sums(found: Call, rows: int, chip: Chip) -> Sums:
 def recurrent_gradients(
     chip: Chip,
     found: Call,
-    call: ScanCall,
+    given: Given,
     grad_drive: Tensor,
-    *,
     states: Tensor,
     saved: list[Tensor],
+    *,
     grad_summaries: Tensor | None,
     behind: Tensor | None = None,
 ) -> list[Tensor]:
@@ -212,25 +211,20 @@ def recurrent_gradients(
 
     The first plane of `behind` is what `needs_behind` asks for.
     """
-    gates, summaries = saved[0], saved[1] if len(saved) > 1 else None
-    steps, batch, units = states.shape
+    summaries = None if found.rank is None else saved[-1]
+    steps, batch, _ = states.shape
     rows = steps * batch
-    # Dense whatever the strides of the factors: the kernel writes one row after the other.
-    layout = torch.contiguous_format
-    results = [torch.empty_like(factor, memory_format=layout) for factor in call.factors]
-    masks = aligned(call.masks)
-    given = [grad_drive, states, aligned(call.initial), gates, masks, dense(call.hold),
-             dense(call.hold_cell), summaries, grad_summaries]  # fmt: skip
+    read = [grad_drive, states, given.initial, saved[0], given.masks, given.hold, given.hold_cell,
+            summaries, grad_summaries, behind]  # fmt: skip
     sums, sizes = _recurrent_sums(found, rows, chip), [rows, batch]
     if found.rank is None:
-        sums.run([*given, behind], sizes, [None, *results, None, None], states.device)
-        if found.inner_bias:
-            assert behind is not None
-            results.append(behind[0].sum((0, 1)))
-        return results
-    if call.inner_bias is not None:
-        results.append(call.inner_bias.new_empty(units))
-    diagonal = results[2] if found.diagonal else None
-    inner = results[-1] if found.inner_bias else None
-    sums.run([*given, None], sizes, [*results[:2], diagonal, inner], states.device)
-    return results
+        matrices = torch.empty_like(given.left)
+        sums.run(read, sizes, [None, matrices, None, None], states.device)
+        if not found.inner_bias:
+            return [matrices]
+        assert behind is not None
+        return [matrices, behind[0].sum((0, 1))]
+    wanted = (given.left, given.right, given.diagonal, given.inner_bias)
+    results = [None if tensor is None else torch.empty_like(tensor) for tensor in wanted]
+    sums.run(read, sizes, results, states.device)
+    return [result for result in results if result is not None]

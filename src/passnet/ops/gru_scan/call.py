@@ -13,7 +13,7 @@ from passnet.equations import STRUCTURES
 from passnet.equations.gru import Reset
 from passnet.ops.inputs import Inputs, put_together, take_apart
 from passnet.ops.maps import GateMaps
-from passnet.ops.scan import ScanCall, states_before
+from passnet.ops.scan import ScanCall, states_before, zero_state
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class GruScan(ScanCall):
 
     output_count: ClassVar[int] = 1
     source: Float[Tensor, "3 T B n"] | Inputs
-    initial: Float[Tensor, "B n"]
+    initial: Float[Tensor, "B n"] | None
     factors: tuple[Tensor, ...]
     structure: str
     reset: Reset
@@ -45,34 +45,50 @@ class GruScan(ScanCall):
         self, states: Float[Tensor, "T B n"], steps: slice = slice(None)
     ) -> Float[Tensor, "t B n"]:
         """The states that those steps started from."""
-        return states_before(self.initial, states, steps)
+        return states_before(self.start, states, steps)
 
     def outputs_like(self) -> list[Tensor]:
-        return [self.initial.new_empty((self.steps, *self.initial.shape))]
+        return [self.like.new_empty(self.states_shape)]
+
+    def started(self) -> GruScan:
+        if self.initial is not None:
+            return self
+        return GruScan(
+            self.source,
+            zero_state(self),
+            self.factors,
+            self.structure,
+            self.reset,
+            self.masks,
+            self.hold,
+            self.inner_bias,
+        )
 
     def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:
         source, live, given = take_apart(self.source)
-        live += (self.initial, *self.factors)
+        start = "zero"
+        if self.initial is not None:
+            start = "given"
+            live.append(self.initial)
+        live += self.factors
         if self.inner_bias is not None:
             live.append(self.inner_bias)
         if self.masks is not None:
             given["masks"] = self.masks
         if self.hold is not None:
             given["hold"] = self.hold
-        return live, list(given.values()), " ".join((self.structure, self.reset, source, *given))
+        return (
+            live,
+            list(given.values()),
+            " ".join((self.structure, self.reset, start, source, *given)),
+        )
 
     @classmethod
     def unflatten(cls, live: Sequence[Tensor], fixed: Sequence[Tensor], layout: str) -> GruScan:
-        structure, reset, word, *given = layout.split()
-        count = len(STRUCTURES[structure].factors)
+        structure, reset, start, word, *given = layout.split()
         constants = dict(zip(given, fixed, strict=True))
-        source, (initial, *rest) = put_together(word, live, constants)
-        return cls(
-            source,
-            initial,
-            tuple(rest[:count]),
-            structure,
-            cast(Reset, reset),
-            inner_bias=rest[count] if len(rest) > count else None,
-            **constants,
-        )
+        source, rest = put_together(word, live, constants)
+        initial, *rest = rest if start == "given" else (None, *rest)
+        inner = rest.pop() if len(rest) > len(STRUCTURES[structure].factors) else None
+        reset = cast(Reset, reset)
+        return cls(source, initial, tuple(rest), structure, reset, inner_bias=inner, **constants)

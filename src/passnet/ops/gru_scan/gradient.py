@@ -45,7 +45,7 @@ class EagerGru(Engine[GruScan]):
     def forward(self, call: GruScan) -> list[Tensor]:
         """What is kept holds the drive first and turns into the gates in place."""
         (states,), (kept, *summaries) = call.outputs_like(), self.saved_like(call)
-        state = call.initial.to(kept.dtype)
+        state = call.start.to(kept.dtype)
         run, drive_in = _RUNS[call.reset](call, state, *summaries), drives(call)
         for steps in reversed([*chunks(len(states), state.numel(), state.device.type)]):
             gates, drive = kept[:, steps], drive_in(steps)
@@ -62,7 +62,7 @@ class EagerGru(Engine[GruScan]):
         """By recursion from the last step, in chunks of steps whose slopes are formed at once."""
         (states,), (kept, *summaries) = outputs, saved
         grad_drive = kept.new_empty(call.shape)
-        grad = kept.new_zeros(call.initial.shape)
+        grad = kept.new_zeros(call.start.shape)
         run = _RUNS[call.reset](call, grad, *summaries)
         for steps in chunks(len(states), grad.numel(), grad.device.type):
             gates, slopes = kept[:, steps], grad_drive[:, steps]

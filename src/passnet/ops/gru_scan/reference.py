@@ -13,7 +13,7 @@ from passnet.ops.precision import accumulation_dtype
 def gru_reference(call: GruScan) -> list[Tensor]:
     """[every state of the scan, T x B x n]."""
     maps = call.maps
-    state = call.initial.to(accumulation_dtype(call.dtype))
+    state = call.start.to(accumulation_dtype(call.dtype))
     states = []
     for t, drive in enumerate(call.drive.unbind(1)):
         gates = gru_gates(state, drive, maps, reset=call.reset, inner_bias=call.inner_bias)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from passnet.ops.inputs import Inputs, put_together, take_apart
 from passnet.ops.maps import GateMaps
-from passnet.ops.scan import ScanCall
+from passnet.ops.scan import ScanCall, zero_state
 
 
 @dataclass(frozen=True)
@@ -24,8 +24,8 @@ class LstmScan(ScanCall):
 
     output_count: ClassVar[int] = 2
     source: Float[Tensor, "4 T B n"] | Inputs
-    initial: Float[Tensor, "B n"]
-    initial_cell: Float[Tensor, "B n"]
+    initial: Float[Tensor, "B n"] | None
+    initial_cell: Float[Tensor, "B n"] | None
     factors: tuple[Tensor, ...]
     structure: str
     masks: Float[Tensor, "#4 B n"] | None = None
@@ -34,27 +34,52 @@ class LstmScan(ScanCall):
     inner_bias: ClassVar[None] = None
 
     @property
+    def start_cell(self) -> Tensor:
+        """The initial cell, also where it is not given."""
+        return zero_state(self) if self.initial_cell is None else self.initial_cell
+
+    @property
     def maps(self) -> GateMaps:
         return GateMaps(self.structure, self.factors, self.masks)
 
     def outputs_like(self) -> list[Tensor]:
-        shape = self.steps, *self.initial.shape
-        return [self.initial.new_empty(shape) for _ in ("hidden", "cells")]
+        like, shape = self.like, self.states_shape
+        return [like.new_empty(shape) for _ in ("hidden", "cells")]
+
+    def started(self) -> LstmScan:
+        if self.initial is not None:
+            return self
+        zero = zero_state(self)
+        return LstmScan(
+            self.source,
+            zero,
+            zero,
+            self.factors,
+            self.structure,
+            self.masks,
+            self.hold,
+            self.hold_cell,
+        )
 
     def flatten(self) -> tuple[list[Tensor], list[Tensor], str]:
         source, live, given = take_apart(self.source)
-        live += (self.initial, self.initial_cell, *self.factors)
+        start = "zero"
+        if self.initial is not None and self.initial_cell is not None:
+            start = "given"
+            live += (self.initial, self.initial_cell)
+        live += self.factors
         if self.masks is not None:
             given["masks"] = self.masks
         if self.hold is not None:
             given["hold"] = self.hold
         if self.hold_cell is not None:
             given["hold_cell"] = self.hold_cell
-        return live, list(given.values()), " ".join((self.structure, source, *given))
+        return live, list(given.values()), " ".join((self.structure, start, source, *given))
 
     @classmethod
     def unflatten(cls, live: Sequence[Tensor], fixed: Sequence[Tensor], layout: str) -> LstmScan:
-        structure, word, *given = layout.split()
+        structure, start, word, *given = layout.split()
         constants = dict(zip(given, fixed, strict=True))
-        source, (initial, initial_cell, *factors) = put_together(word, live, constants)
+        source, rest = put_together(word, live, constants)
+        initial, initial_cell, *factors = rest if start == "given" else (None, None, *rest)
         return cls(source, initial, initial_cell, tuple(factors), structure, **constants)

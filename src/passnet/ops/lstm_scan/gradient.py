@@ -38,7 +38,7 @@ class EagerLstm(Engine[LstmScan]):
     def forward(self, call: LstmScan) -> list[Tensor]:
         """What is kept holds the drive first and turns into the gates in place."""
         outputs, (kept, *summaries) = call.outputs_like(), self.saved_like(call)
-        state = call.initial.to(kept.dtype), call.initial_cell.to(kept.dtype)
+        state = call.start.to(kept.dtype), call.start_cell.to(kept.dtype)
         products, drive_in = prepare(call.maps, _ALL, state[0], *summaries), drives(call)
         for steps in reversed([*chunks(len(outputs[0]), state[0].numel(), kept.device.type)]):
             gates = kept[:, steps]
@@ -56,12 +56,12 @@ class EagerLstm(Engine[LstmScan]):
         """By recursion from the last step, in chunks of steps whose slopes are formed at once."""
         (_, cells), (kept, *summaries) = outputs, saved
         grad_drive = kept.new_empty(call.shape)
-        grad, grad_cell = kept.new_zeros((2, *call.initial.shape))
+        grad, grad_cell = kept.new_zeros((2, *call.start.shape))
         products = prepare(call.maps, _ALL, grad, *summaries)
         for steps in chunks(len(cells), grad.numel(), kept.device.type):
             gates, slopes = kept[:, steps], grad_drive[:, steps]
             holds = _holds(call, steps, kept)
-            before = states_before(call.initial_cell, cells, steps).to(kept.dtype)
+            before = states_before(call.start_cell, cells, steps).to(kept.dtype)
             slope_read = _slopes(before, gates, holds[0], slopes)
             rows = gradients_to_sum(grads[0][steps], grad)
             cell_rows = gradients_to_sum(grads[1][steps], grad_cell)
@@ -181,7 +181,7 @@ def weight_gradients(
     one_product: OneProduct = plain_product,
 ) -> list[Tensor]:
     """The gradient of every factor, for all engines."""
-    previous = states_before(call.initial, outputs[0], slice(None))
+    previous = states_before(call.start, outputs[0], slice(None))
     maps = call.maps
     product = Product(maps.inputs(previous, _ALL), grad_drive, _ALL)
     return factor_gradients(maps, [product], one_product)

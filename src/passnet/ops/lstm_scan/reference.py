@@ -14,8 +14,8 @@ def lstm_reference(call: LstmScan) -> list[Tensor]:
     """[every hidden state, every cell], T x B x n each."""
     maps = call.maps
     dtype = call.dtype
-    hidden = call.initial.to(accumulation_dtype(dtype))
-    cell = call.initial_cell.to(hidden.dtype)
+    hidden = call.start.to(accumulation_dtype(dtype))
+    cell = call.start_cell.to(hidden.dtype)
     hiddens, cells = [], []
     for t, drive in enumerate(call.drive.unbind(1)):
         step = lstm_step(cell, lstm_gates(hidden, drive, maps))
