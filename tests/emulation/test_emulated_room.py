@@ -13,7 +13,7 @@ from emulated_scans import (
 )
 from gpu.scan_cases import Case, cast, formed, make, scan_of
 
-from passnet.ops.cuda import inputs, large, small
+from passnet.ops.cuda import inputs, large, small, weights
 from passnet.ops.inputs import Inputs
 
 
@@ -54,7 +54,11 @@ def test_gradients_take_the_room_of_gates_where_nobody_reads_them_again(emulator
 @pytest.mark.parametrize("room", [small, large], ids=["small", "large"])
 @pytest.mark.parametrize("d", [4, None], ids=["low rank", "dense"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
-def test_an_initial_state_that_is_not_given_is_zero(emulator, cell, room, d, dtype):
+@pytest.mark.parametrize("few", [1, 512], ids=["plain products", "sums"])
+def test_an_initial_state_that_is_not_given_is_zero(
+    emulator, monkeypatch, cell, room, d, dtype, few
+):
+    monkeypatch.setattr(weights, "MANY_DENSE_UNITS", few)
     case = Case(cell, 21, d, 3, 3, masks=2, inner=cell == "gru_after", dtype=dtype)
     data = cast(make(case, device="cpu"), case.dtype)
     engine, call = scan_of(case, data, **where(emulator(processors=12), room))
