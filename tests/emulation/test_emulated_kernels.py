@@ -185,11 +185,10 @@ def test_large_in_sixteen_bits(emulator, cell, dtype):
     "tile, units, variant",
     [
         (8, 100, {}),
-        (8, 100, {"masks": 2, "hold": 2, "dtype": FLOAT16}),
+        (8, 100, {"masks": 2, "hold": 2}),
         (16, 50, {"masks": 1, "hold": 1, "tied": True}),
-        (16, 50, {"masks": 1, "hold": 1, "dtype": BFLOAT16}),
     ],
-    ids=["plain", "masks and zoneout", "halves that rest", "the same in sixteen bits"],
+    ids=["plain", "masks and zoneout", "halves that rest"],
 )
 def test_pairs_of_units(emulator, monkeypatch, cell, tile, units, variant):
     """So many units of a block that a lane has two side by side, read and written at once."""

@@ -306,8 +306,7 @@ class RecurrentLayer(nn.Module, ABC):
             x = torch.where(ended, 0.0, x)  # masked_fill() would copy x first, and its gradient
         # Copies: a final state that were a view of the outputs could not be detached in place.
         if len(finals) == 1:
-            # A start of -1 would give narrow_copy() a gradient of zero.
-            return x, [part.narrow_copy(0, part.shape[0] - 1, 1) for part in finals[0]]
+            return x, [part[-1:].clone() for part in finals[0]]
         return x, [torch.stack([s[-1] for s in part]) for part in zip(*finals, strict=True)]
 
     def _call(

@@ -223,10 +223,8 @@ struct Factors {
 struct __align__(BESIDE * sizeof(io_t)) Beside {
   io_t of[BESIDE];
   static __device__ __forceinline__ Beside read(const io_t* p, bool valid) {
-    Beside v;
-#pragma unroll
-    for (int i = 0; i < BESIDE; i++) v.of[i] = from_float(0.0f);
-    return valid ? *reinterpret_cast<const Beside*>(p) : v;
+    if constexpr (BESIDE == 1) return {::read(p, valid)};
+    return valid ? *reinterpret_cast<const Beside*>(p) : Beside{};
   }
   __device__ __forceinline__ void write(io_t* p) const { *reinterpret_cast<Beside*>(p) = *this; }
 };

@@ -106,10 +106,7 @@ __device__ __forceinline__ void store_halves(unsigned* x, int k, int b, const fl
 // Numbers k and k + 1, k even.
 __device__ __forceinline__ void store_halves(unsigned* x, int k, int b, const float (&v)[2]) {
   unsigned* at = x + (k / 4 * XP + b) * PW + k % 4 / 2;
-  unsigned high, low;
-  split_pair(v[0], v[1], high, low);
-  at[0] = high;
-  if (LOW) at[2] = low;
+  split_pair(v[0], v[1], at[0], at[2]);
 }
 
 // A lane's part of a factor's tile. Word j of it holds two neighbours in depth.

@@ -18,8 +18,9 @@ constexpr int KD = SPREAD ? (DOWN * UP + 15) / 16 * 16 : KU;  // units of a colu
 // Elements of a thread, where a lane has so many units side by side: a warp has as many times 32 of one sequence.
 constexpr int lane_rows(int beside) { return (UNITS + 32 * beside - 1) / (32 * beside); }
 constexpr int elements(int beside) { return (lane_rows(beside) * BB + WARPS - 1) / WARPS * beside; }
-// Two are one access, if all pairs are aligned; not where more lanes would have nothing to do.
-constexpr bool PAIRS = !DENSE && N % 2 == 0 && UNITS % 2 == 0 && elements(2) <= elements(1);
+// Two are one access, if all pairs are aligned; not where more lanes would have nothing to do. In sixteen bits
+// single ones have been faster.
+constexpr bool PAIRS = LOW && !DENSE && N % 2 == 0 && UNITS % 2 == 0 && elements(2) <= elements(1);
 constexpr int BESIDE = PAIRS ? 2 : 1, LANE_ROWS = lane_rows(BESIDE), EPT = elements(BESIDE);
 constexpr int FLIGHT = KRP1 > 2 ? 4 : 8;  // packets a thread awaits at once
 

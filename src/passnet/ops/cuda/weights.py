@@ -23,7 +23,7 @@ WIDE_RANK, MANY_UNITS = 16, 128
 """From here on tensor cores multiply; below, products are not what takes the time."""
 MANY_DENSE_UNITS = 512
 """From here on ordinary products form gradients of dense matrices, unless rows may rest."""
-CHUNK_COST, SHORT_CHUNK_COST = 64, 256
+CHUNK_COST, SHORT_CHUNK_COST = 64, 300
 """Writing the results of a tile and adding them up takes about as long as so many rows, and as so
 many of those that tensor cores multiply in sixteen bits."""
 SHARED_EACH, RESERVED, GRANTED = 228 * 1024, 1024, 99 * 1024
