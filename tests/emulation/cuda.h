@@ -129,6 +129,9 @@ inline float from_float16(unsigned short bits) {
 inline unsigned pack_halves(float lower, float upper) {
   return to_float16(lower) | (unsigned)to_float16(upper) << 16;
 }
+inline unsigned pack_bfloat16(float lower, float upper) {
+  return to_bfloat16(lower) | (unsigned)to_bfloat16(upper) << 16;
+}
 
 inline float load_here(const float* p) { return *p; }
 inline void prefetch_l2(const void* p) { (void)*static_cast<const volatile char*>(p); }

@@ -1,13 +1,15 @@
 // Products of float32 accuracy on tensor cores, and their operands. A number is the sum of two halves in
 // float16, eleven bits each, and the product of two second halves is nothing. Powers of two bring numbers
 // into the range of float16 first. Numbers below 2^-2 begin to lose bits of their own there; those of
-// float32 beside the largest, at 2^3 or more, are safe. Tensors of sixteen bits need first halves only.
+// float32 beside the largest, at 2^3 or more, are safe. Tensors of sixteen bits need first halves only, and those
+// of bfloat16, which has the exponents of float32, are multiplied as such: nothing is scaled.
 //
 // Compile-time constants beside those of the small scan: NT threads, BB sequences, NBG blocks, ACROSS in a row,
 // UNITS units for each, KRP* tiles of a warp's projection that stay in its registers, KSE* warps that
 // share one product, NCH* pieces in which z is staged.
 
-constexpr bool LOW = IO_TYPE == 0;  // there are second halves
+constexpr bool LOW = IO_TYPE == 0;     // there are second halves
+constexpr bool SCALED = IO_TYPE != 1;  // to the range of float16
 constexpr int WARPS = NT / 32;
 constexpr int PW = LOW ? 4 : 2;            // words of four numbers of one sequence
 constexpr int XP = BB + (LOW ? 2 : 4);     // fours from one row of them to the next: no bank conflicts
@@ -26,10 +28,12 @@ __device__ __forceinline__ unsigned scale_for(unsigned largest, int top) {
 __device__ __forceinline__ float power(unsigned exponent) { return __uint_as_float(exponent << 23); }
 __device__ __forceinline__ float inverse(unsigned exponent) { return power(254 - exponent); }
 
+// A first half.
+__device__ __forceinline__ unsigned short half_of(float v) { return SCALED ? to_float16(v) : to_bfloat16(v); }
 // Two numbers as their halves.
 __device__ __forceinline__ void split_pair(float a, float b, unsigned& high, unsigned& low) {
-  high = pack_halves(a, b);
-  low = pack_halves(a - from_float16(high & 0xffff), b - from_float16(high >> 16));
+  high = SCALED ? pack_halves(a, b) : pack_bfloat16(a, b);
+  if (LOW) low = pack_halves(a - from_float16(high & 0xffff), b - from_float16(high >> 16));
 }
 // part[16, 8] = a[16, 16] b[16, 8]. Such sums are to be added up outside of the tensor core, where they
 // round to nearest.
@@ -56,7 +60,9 @@ struct Range {
   unsigned* largest;  // of the step before, of this one, and zeros for the next: they take turns
   int now, basis;
   unsigned before;  // what the scale of sequence threadIdx.x % BB is made from, unless it is rewritten
-  __device__ __forceinline__ unsigned scale(int b) const { return scale_for(largest[basis * BB + b], TOP); }
+  __device__ __forceinline__ unsigned scale(int b) const {
+    return SCALED ? scale_for(largest[basis * BB + b], TOP) : 127;
+  }
   __device__ __forceinline__ int next() const { return now == 2 ? 0 : now + 1; }
   __device__ __forceinline__ void begin() {
     basis = now;
@@ -65,6 +71,7 @@ struct Range {
   // Every lane has numbers of sequence b, which is its own modulo MANY.
   template <int MANY>
   __device__ __forceinline__ void note_lanes(int b, float most) const {
+    if (!SCALED) return;
 #pragma unroll
     for (int mask = MANY; mask < 32; mask *= 2)
       most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, mask));
@@ -72,11 +79,13 @@ struct Range {
   }
   // All lanes have numbers of one sequence.
   __device__ __forceinline__ void note_warp(int b, float most) const {
+    if (!SCALED) return;
     const unsigned here = __reduce_max_sync(0xffffffffu, __float_as_uint(most));
     if (threadIdx.x % 32 == 0) atomicMax(largest + now * BB + b, here);
   }
   // After a barrier: whether the operand must be written once more, with scales of its own.
   __device__ __forceinline__ bool left() {
+    if (!SCALED) return false;
     const unsigned latest = largest[now * BB + threadIdx.x % BB];
     if (threadIdx.x < BB) largest[next() * BB + threadIdx.x] = 0;
     const bool fresh = basis == now;  // these are its own: nothing suits it better
@@ -100,7 +109,7 @@ __device__ __forceinline__ void store_four(unsigned* at, const float4& v, float 
 // Number k of sequence b.
 __device__ __forceinline__ void store_halves(unsigned* x, int k, int b, const float (&v)[1]) {
   unsigned short* at = reinterpret_cast<unsigned short*>(x + (k / 4 * XP + b) * PW) + k % 4;
-  at[0] = to_float16(v[0]);
+  at[0] = half_of(v[0]);
   if (LOW) at[4] = to_float16(v[0] - from_float16(at[0]));
 }
 // Numbers k and k + 1, k even.
@@ -146,7 +155,8 @@ struct Sums {
         const uint2 four = *reinterpret_cast<const uint2*>(x + n * 8 * PW);
         const unsigned high[2] = {four.x, four.y};
         part[0] = part[1] = part[2] = part[3] = 0.0f;
-        mma(part, w.high, high);
+        if (SCALED) mma(part, w.high, high);
+        else mma_bfloat16(part, w.high, high);
       }
 #pragma unroll
       for (int i = 0; i < 4; i++) of[n][i] += part[i];
@@ -188,6 +198,11 @@ constexpr int TOGETHER = 2;  // tiles
 // WARPS numbers in shared memory that nobody else uses.
 template <class F>
 __device__ __forceinline__ float lay_out(unsigned* room, F fill) {
+  if (!SCALED) {
+    fill(1.0f);
+    __syncthreads();
+    return 1.0f;
+  }
   unsigned scale = 137;  // 2^10, good for factors whose largest is between 0.01 and 32
   for (bool guess = true;; guess = false) {
     const float most = fill(power(scale));

@@ -38,6 +38,13 @@ __device__ __forceinline__ unsigned pack_halves(float lower, float upper) {
   return bits;
 }
 
+// The same in bfloat16.
+__device__ __forceinline__ unsigned pack_bfloat16(float lower, float upper) {
+  unsigned bits;
+  asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(bits) : "f"(upper), "f"(lower));
+  return bits;
+}
+
 // Loads that stay where they are written, far ahead of their use.
 __device__ __forceinline__ float load_here(const float* p) {
   float v;
