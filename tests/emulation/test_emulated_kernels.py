@@ -344,9 +344,10 @@ def assert_right(case: Case, data: dict, got: dict, names, part=...) -> None:
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("d", [9, None], ids=["low rank", "dense"])
-def test_large_keeps_sequences_apart(emulator, cell, d):
-    """Each has scales of its own: its neighbours cannot take its digits."""
-    case = Case(cell, 40, d, 6, 3)
+@pytest.mark.parametrize("dtype", [torch.float32, BFLOAT16], ids=str)
+def test_large_keeps_sequences_apart(emulator, cell, d, dtype):
+    """Each has scales of its own, or none: its neighbours cannot take its digits."""
+    case = Case(cell, 40, d, 6, 3, dtype=dtype)
     data, chip = cast(scaled(case), case.dtype), emulator(processors=12)
     got = kernel(case, data, **where(chip, large))
     for b in range(case.batch):
@@ -360,9 +361,10 @@ def test_large_keeps_sequences_apart(emulator, cell, d):
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("size", [2.0**-90, 2.0**60])
-def test_gradients_of_any_size(emulator, monkeypatch, cell, size):
+@pytest.mark.parametrize("dtype", [torch.float32, BFLOAT16], ids=str)
+def test_gradients_of_any_size(emulator, monkeypatch, cell, size, dtype):
     use_tensor_cores(monkeypatch)
-    case = Case(cell, 40, 20, 6, 3)
+    case = Case(cell, 40, 20, 6, 3, dtype=dtype)
     data, chip = cast(make(case, device="cpu"), case.dtype), emulator(processors=12)
     for name in ("grad", "grad_cell"):
         data[name] = data[name] * size
