@@ -301,8 +301,10 @@ def test_every_barrier_of_the_kernels_is_needed(emulator, monkeypatch, name, spa
     def chip(**size) -> Emulator:
         return Worse(emulator().folder, **size).without(name, span)
 
-    def scan(d: int | None, chip: Emulator, room=None, data=None, cell="gru_before", hold=0):
-        case = Case(cell, 64, d, 4, 5, hold=hold)
+    def scan(
+        d: int | None, chip: Emulator, room=None, data=None, cell="gru_before", hold=0, **others
+    ):
+        case = Case(cell, 64, d, 4, 5, hold=hold, **others)
         data = cast((data or make)(case, device="cpu"), case.dtype)
         return chip, lambda: kernel(case, data, **where(chip, room))
 
@@ -339,6 +341,7 @@ def test_every_barrier_of_the_kernels_is_needed(emulator, monkeypatch, name, spa
         trials = [scan(33, cramped, large), scan(None, chip(processors=12), large)]
         trials += [scan(33, chip(processors=8), large, data=scaled)]
         trials += [scan(33, chip(processors=8), large, data=resting, cell="gru_after", hold=1)]
+        trials += [scan(33, chip(processors=8), large, cell="gru_after", dtype=torch.bfloat16)]
     elif name.startswith("unitary"):
         trials = [unitary(chip())]
     else:

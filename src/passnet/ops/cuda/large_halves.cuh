@@ -200,7 +200,7 @@ template <class F>
 __device__ __forceinline__ float lay_out(unsigned* room, F fill) {
   if (!SCALED) {
     fill(1.0f);
-    __syncthreads();
+    __syncthreads();  // as behind a guess: what the setup zeroes is zero before anybody writes there
     return 1.0f;
   }
   unsigned scale = 137;  // 2^10, good for factors whose largest is between 0.01 and 32
