@@ -26,6 +26,13 @@ __device__ __forceinline__ io_t from_float(float v) {
 // As it lies in memory: a conversion here would wait for it.
 __device__ __forceinline__ io_t read(const io_t* p, bool valid) { return valid ? *p : from_float(0.0f); }
 
+// Where gate k of every step is kept. The reset gate of a GRU, its first, lies apart: the others take the room of the
+// drive, and weight gradients still read it when the drive's gradient has taken theirs.
+template <bool RESETS, class T>
+__device__ __forceinline__ T* gate_plane(T* reset, T* saved, int k, long long plane) {
+  return !RESETS ? saved + k * plane : k == 0 ? reset : saved + (k - 1) * plane;
+}
+
 #if IO_TYPE == 0
 // e^x (or e^2x) as a power of two, with the rounding error of the exponent put back: a polynomial for
 // its fraction, which the chip's own instruction would round to two units in the last place.

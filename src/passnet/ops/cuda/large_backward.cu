@@ -56,10 +56,8 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
       const io_t* start = CELL == 2 ? c0 : h0;
       loads[1][p] = Beside::read(t > 0 ? before + o - step : start + at[e], moves && (t > 0 || start));
 #pragma unroll
-      for (int k = 0; k < SAVED; k++) {
-        const io_t* gate = CELL == 2 ? saved + k * plane : k == 0 ? reset : saved + (k - 1) * plane;
-        loads[2 + k][p] = Beside::read(gate + o, moves);
-      }
+      for (int k = 0; k < SAVED; k++)
+        loads[2 + k][p] = Beside::read(gate_plane<CELL != 2>(reset, saved, k, plane) + o, moves);
 #if CELL == 2
       loads[2 + SAVED][p] = Beside::read(grad_cells + o, grad_cells && valid[e]);
 #endif

@@ -76,7 +76,8 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   constexpr int GATES = CELL == 2 ? 2 : 1, LEFT = GATES + (CELL == 1 ? 3 : 4);
   Beside left_behind[LEFT][LATER ? EPT / BESIDE : 1];
   auto store = [&](int k, int e, int t, const Beside& v) {
-    io_t* to = k == 0 ? states : k == 1 ? (CELL == 2 ? cells : reset) : saved + (k - 2) * plane;
+    io_t* to = k == 0 ? states
+                      : k < GATES ? cells : gate_plane<CELL != 2>(reset, saved, k - GATES, plane);
     if (valid[e]) v.write(to + t * step + at[e]);
   };
   auto leave = [&](int k, int e, int t, float v) {

@@ -74,8 +74,7 @@ scan_backward(const io_t* __restrict__ grad_states, const io_t* __restrict__ gra
   Steps ring;
   auto row_of = [&](int which, int t) {
     const long long at = ((long long)t * B + b) * N;
-    if (CELL != 2 && which == 0) return reset + at;
-    if (which < SAVED) return saved + (CELL == 2 ? which : which - 1) * plane + at;
+    if (which < SAVED) return gate_plane<CELL != 2>(reset, saved, which, plane) + at;
     if (which == GRAD) return grad_states + at;
     if (which == GRAD_CELL) return grad_cells + at;
     const io_t* before = CELL == 2 ? cells : states;

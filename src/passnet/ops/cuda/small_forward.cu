@@ -83,7 +83,6 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
   Summary<0, FZ1, DP> first;
   Summary<FZ1, 1, DP> second;
   offset_t last = here;
-  auto gate = [&](int k) { return CELL == 2 ? saved + k * plane : k == 0 ? reset : saved + (k - 1) * plane; };
   auto store = [&] {
 #pragma unroll
     for (int e = 0; e < E; e++)
@@ -93,7 +92,7 @@ scan_forward(const io_t* drive, const io_t* __restrict__ h0,
         write_at(cells, last, e, cell[e]);
 #endif
 #pragma unroll
-        for (int k = 0; k < KEPT; k++) write_at(gate(k), last, e, kept[k][e]);
+        for (int k = 0; k < KEPT; k++) write_at(gate_plane<CELL != 2>(reset, saved, k, plane), last, e, kept[k][e]);
       }
     first.put(summary);
     if (CELL == 1) second.put(summary);
