@@ -15,7 +15,7 @@ from rich.console import Console
 
 from passnet.bench.cases import GPU_CASES
 from passnet.bench.contenders import Contender
-from passnet.bench.measure import Row, _calls, _in_one_thread, _of
+from passnet.bench.measure import WAYS, Row, _calls, _in_one_thread, _of
 from passnet.bench.record import growth, ratios
 from passnet.cli import main
 from passnet.cli.live import live
@@ -280,7 +280,7 @@ def test_bench_needs_the_gpu_it_was_told(capsys, monkeypatch):
 
 def test_ways_of_running_a_contender_are_its_own():
     found = {"passnet": Contender("passnet", None)}
-    for name in ("passnet", "passnet graph", "passnet one thread"):
+    for name in ("passnet", *(f"passnet{way}" for way in WAYS)):
         assert _of(found, name) is found["passnet"]
 
 

@@ -32,9 +32,12 @@ WIDE = {"low-rank": passnet.LowRank(64), "diagonal": passnet.LowRankPlusDiagonal
 
 
 @pytest.fixture(autouse=True)
-def whole_products(monkeypatch):
+def whole_products():
     """Products in float32, not in tf32, whatever the machine is set to."""
-    monkeypatch.setattr(torch.backends.cuda.matmul, "allow_tf32", False)
+    switches = torch.backends.cuda.matmul
+    before, switches.allow_tf32 = switches.allow_tf32, False
+    yield
+    switches.allow_tf32 = before
 
 
 @pytest.mark.parametrize("rows", [1, 2, 100, 1000])

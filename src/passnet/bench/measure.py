@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import gc
 import statistics
 import time
@@ -24,7 +25,7 @@ TOGETHER, IN_A_ROW, STEPS_IN_A_ROW = 20.0, 20, 100
 twenty. Steps of a stream are timed by the hundred everywhere."""
 
 
-WAYS = GRAPH, ONE_THREAD = " graph", " one thread"
+WAYS = GRAPH, ONE_THREAD, GRAPHED = " graph", " one thread", " graphed calls"
 """How a contender is run otherwise than by a plain call, at the end of its name."""
 
 
@@ -112,6 +113,9 @@ def _works(
                 yield f"{name}{GRAPH}", captured
             if pass_ == "forward+backward" and contender.plain:
                 yield f"{name}{ONE_THREAD}", _in_one_thread(work)
+                graphed = _graphed(contender, inputs, upstream)
+                if graphed is not None:
+                    yield f"{name}{GRAPHED}", graphed
 
 
 def _without_grad(work: Callable[[], object]) -> Callable[[], object]:
@@ -147,6 +151,18 @@ def _captured(contender: Contender, work: Callable[[], object]) -> Callable[[], 
         torch.cuda.synchronize()
         return None
     return graph.replay
+
+
+def _graphed(contender: Contender, inputs: Tensor, upstream: Tensor) -> Callable[[], object] | None:
+    """A training loop's own calls of the layer, each pass of which is a graph; None as above."""
+    layer = copy.deepcopy(contender.layer)  # its forward is replaced
+    try:
+        with contender.precision():
+            torch.cuda.make_graphed_callables(layer, (inputs,))
+    except RuntimeError:
+        torch.cuda.synchronize()
+        return None
+    return gradients(layer, inputs, upstream)
 
 
 def _timed(
@@ -226,7 +242,9 @@ def _steps(case: Case, found: dict[str, Contender], device: str, repeats: int) -
 
 
 def _of(found: dict[str, Contender], name: str) -> Contender:
-    return found[name.removesuffix(GRAPH).removesuffix(ONE_THREAD)]
+    for way in WAYS:
+        name = name.removesuffix(way)
+    return found[name]
 
 
 def _backend(contender: Contender, case: Case, device: str) -> str | None:

@@ -38,7 +38,8 @@ def ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
     """How many times as long as passnet each other contender took, case by case.
 
     `ratio` is to our layer in float32, called as it is; `like`, of others, to ours in the same
-    precision, as a graph or in one thread where they are, None where it was not timed so.
+    precision and the same way (as a graph, in one thread, in graphed calls), None where it was not
+    timed so.
     """
     times = {(_case(row), row.contender): row.milliseconds for row in rows}
     found = []

@@ -19,10 +19,10 @@ def add(commands) -> None:
         help="time our layers against torch.nn, side by side",
         description="Times passnet's layers, torch.nn.GRU and torch.nn.LSTM in each precision, "
         "torch.nn.LSTM(proj_size=d), each also as a CUDA graph (those in float32 with a backward "
-        "in the calling thread, too), and a PyTorch loop, compiled or not, in one run, after "
-        "checking that our gradients are right. The last columns are how many times as long each "
-        "takes as ours in float32, called as it is, and as ours in the same precision, as a graph "
-        "or in one thread where it is.",
+        "in the calling thread, too, and called as torch.cuda.make_graphed_callables makes them), "
+        "and a PyTorch loop, compiled or not, in one run, after checking that our gradients are "
+        "right. The last columns are how many times as long each takes as ours in float32, called "
+        "as it is, and as ours in the same precision, run the same way.",
     )
     parser.add_argument("filter", nargs="?", default="", help="only cases whose line contains this")
     parser.add_argument("--device", help="cpu or cuda; default cuda where there is one")
