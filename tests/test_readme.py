@@ -11,7 +11,7 @@ import torch
 import passnet
 from passnet.cli import main
 from passnet.experiments import names
-from passnet.report import readme_disagreement
+from passnet.report import has_marks, readme_disagreement
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -49,6 +49,7 @@ def test_it_counts_the_presets():
     assert f"{len(names())} presets" in README.read_text()
 
 
-def test_its_results_are_those_in_the_repository():
-    folder = ROOT / "results"
-    assert readme_disagreement(README, [folder] if folder.is_dir() else []) is None
+def test_its_tables_are_those_of_the_files_in_the_repository():
+    folders = [ROOT / "results"]
+    assert readme_disagreement(README, folders, ROOT / "benchmarks" / "results") is None
+    assert has_marks(README, "speed")

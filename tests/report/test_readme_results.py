@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from made_up_runs import experiment_of, write_run
 
@@ -41,6 +43,29 @@ def test_writing_makes_them_agree_and_leaves_the_rest(readme, results):
     text = readme.read_text()
     assert text.startswith("# made up\n\n<!-- results -->\n")
     assert text.endswith("<!-- /results -->\n\nThe end.\n")
+
+
+def test_speed_is_written_where_it_is_asked_for(readme, results, tmp_path):
+    timings = tmp_path / "timings"
+    timings.mkdir()
+    shape = {"shape": "copy: GRU", "n": 128, "d": 24, "T": 10, "B": 2, "peak_bytes": 1}
+    rows = [
+        shape | {"pass": "forward+backward", "contender": name, "milliseconds": milliseconds}
+        for name, milliseconds in (("passnet", 2.0), ("nn.GRU", 5.0))
+    ]
+    content = {"machine": {"device": "cuda"}, "rows": rows}
+    (timings / "2026-01-01.json").write_text(json.dumps(content))
+    update_readme(readme, [results], timings)
+    assert "2.5x" not in readme.read_text()
+    assert readme_disagreement(readme, [results], timings) is None
+    readme.write_text(readme.read_text() + "\n<!-- speed -->\n<!-- /speed -->\n")
+    assert "speed" in (readme_disagreement(readme, [results], timings) or "")
+    assert readme_disagreement(readme, [results]) is None
+    assert update_readme(readme, [results], timings) is True
+    assert "| 128, 24 | 2.5x |" in readme.read_text()
+    assert readme_disagreement(readme, [results], timings) is None
+    readme.write_text(readme.read_text().replace("2.5x", "9.5x"))
+    assert "9.5x" in (readme_disagreement(readme, [results], timings) or "")
 
 
 def test_marks(readme, tmp_path):

@@ -96,7 +96,7 @@ def _publishing(experiment: Experiment, places: Places, listener: Listener) -> L
 
 
 def rebuild(places: Places, page: Path, benchmarks: Path | None) -> list[Path]:
-    """Write the page, and the table of a README.md beside the results that has the marks for it.
+    """Write the page, and the tables of a README.md beside the results that has the marks for them.
 
     Without `benchmarks` the page has the timings in benchmarks/results beside the results, if any.
     """
@@ -111,7 +111,7 @@ def rebuild(places: Places, page: Path, benchmarks: Path | None) -> list[Path]:
     readme = beside / "README.md"
     if not has_marks(readme):
         return [page]
-    update_readme(readme, folders)
+    update_readme(readme, folders, benchmarks)
     return [page, readme]
 
 

@@ -1,10 +1,10 @@
-"""The README's table of results: written between two marks from the runs themselves."""
+"""The README's tables of results and of speed: written between marks from the files themselves."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from passnet.report.errors import ReportError
@@ -12,9 +12,56 @@ from passnet.report.groups import Group, group_runs
 from passnet.report.lines import HEADER, write_line
 from passnet.report.paper import BEYOND, TABLES, Table
 from passnet.report.read import Folder, find_runs
+from passnet.report.speedup import speedup_table
 from passnet.report.write import write_whole
 
-BEGIN, END = "<!-- results -->", "<!-- /results -->"
+RESULTS, SPEED = "results", "speed"
+
+
+def _marks(name: str) -> tuple[str, str]:
+    return f"<!-- {name} -->", f"<!-- /{name} -->"
+
+
+@dataclass(frozen=True)
+class _Passage:
+    """What is to stand between the marks of a name."""
+
+    name: str
+    text: str
+
+    def parted(self, path: Path, text: str) -> tuple[str, str, str]:
+        """What a README has before the marks, between them, and after."""
+        begin, end = _marks(self.name)
+        if text.count(begin) != 1 or text.count(end) != 1 or text.index(begin) > text.index(end):
+            raise ReportError(
+                f"{path} needs one line {begin} and below it one line {end}: "
+                f"the {self.name} go between"
+            )
+        before, _, rest = text.partition(begin)
+        shown, _, after = rest.partition(end)
+        return before, shown, after
+
+    def put_into(self, path: Path, text: str) -> str:
+        before, _, after = self.parted(path, text)
+        begin, end = _marks(self.name)
+        return f"{before}{begin}\n\n{self.text}\n\n{end}{after}"
+
+    def disagreement(self, path: Path, text: str) -> str | None:
+        expected = f"\n\n{self.text}\n\n".split("\n")
+        there = self.parted(path, text)[1].split("\n")
+        for number, (old, new) in enumerate(zip(there, expected, strict=False), start=1):
+            if old != new:
+                return (
+                    f"{path} disagrees with the {self.name} at line {number} after "
+                    f"{_marks(self.name)[0]}: it says {old!r} and the files give {new!r}; "
+                    "generate it again"
+                )
+        if len(there) != len(expected):
+            return (
+                f"{path} has {len(there)} lines of {self.name} and the files give "
+                f"{len(expected)}; generate it again"
+            )
+        return None
 
 
 def readme_results(folders: Iterable[Folder]) -> str:
@@ -30,53 +77,51 @@ def readme_results(folders: Iterable[Folder]) -> str:
     return "\n\n".join(parts)
 
 
-def has_marks(readme: str | os.PathLike[str]) -> bool:
-    """Whether a file is there that asks for the results."""
+def has_marks(readme: str | os.PathLike[str], name: str = RESULTS) -> bool:
+    """Whether a file is there that asks for the results, or for what else has such a name."""
     path = Path(readme)
-    return path.is_file() and BEGIN in path.read_text(encoding="utf-8", errors="replace")
+    asked, _ = _marks(name)
+    return path.is_file() and asked in path.read_text(encoding="utf-8", errors="replace")
 
 
-def update_readme(readme: str | os.PathLike[str], folders: Iterable[Folder]) -> bool:
-    """Write the results between the marks of a README; returns whether it changed."""
-    before, _, after, text = _parted(readme)
-    new = f"{before}{BEGIN}\n\n{readme_results(folders)}\n\n{END}{after}"
+def update_readme(
+    readme: str | os.PathLike[str], folders: Iterable[Folder], benchmarks: Folder | None = None
+) -> bool:
+    """Write the tables between the marks of a README; returns whether it changed.
+
+    The table of speed is written where there are timings and the README asks for it.
+    """
+    path = Path(readme)
+    text = new = _read(path)
+    for passage in _passages(path, folders, benchmarks):
+        new = passage.put_into(path, new)
     if new != text:
         write_whole(readme, new)
     return new != text
 
 
-def readme_disagreement(readme: str | os.PathLike[str], folders: Iterable[Folder]) -> str | None:
-    """None where README and results agree, else one sentence with the first difference."""
-    _, shown, _, _ = _parted(readme)
-    expected = f"\n\n{readme_results(folders)}\n\n".split("\n")
-    there = shown.split("\n")
-    for number, (old, new) in enumerate(zip(there, expected, strict=False), start=1):
-        if old != new:
-            return (
-                f"{readme} disagrees with the results at line {number} after {BEGIN}: it says "
-                f"{old!r} and the results give {new!r}; generate it again"
-            )
-    if len(there) != len(expected):
-        return (
-            f"{readme} has {len(there)} lines of results and the results give {len(expected)}; "
-            "generate it again"
-        )
-    return None
-
-
-def _parted(readme: str | os.PathLike[str]) -> tuple[str, str, str, str]:
+def readme_disagreement(
+    readme: str | os.PathLike[str], folders: Iterable[Folder], benchmarks: Folder | None = None
+) -> str | None:
+    """None where README and files agree, else one sentence with the first difference."""
     path = Path(readme)
+    text = _read(path)
+    found = (p.disagreement(path, text) for p in _passages(path, folders, benchmarks))
+    return next((difference for difference in found if difference is not None), None)
+
+
+def _passages(path: Path, folders: Iterable[Folder], benchmarks: Folder | None) -> list[_Passage]:
+    passages = [_Passage(RESULTS, readme_results(folders))]
+    if benchmarks is not None and has_marks(path, SPEED):
+        passages.append(_Passage(SPEED, speedup_table(benchmarks)))
+    return passages
+
+
+def _read(path: Path) -> str:
     try:
-        text = path.read_text(encoding="utf-8")
+        return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ReportError(f"{path} cannot be read ({error})") from error
-    if text.count(BEGIN) != 1 or text.count(END) != 1 or text.index(BEGIN) > text.index(END):
-        raise ReportError(
-            f"{path} needs one line {BEGIN} and below it one line {END}: the results go between"
-        )
-    before, _, rest = text.partition(BEGIN)
-    shown, _, after = rest.partition(END)
-    return before, shown, after, text
 
 
 def _section(table: Table, groups: Sequence[Group]) -> str:

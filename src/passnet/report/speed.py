@@ -52,11 +52,12 @@ class SpeedTable:
 
 @dataclass(frozen=True)
 class SpeedFile:
-    """What one run of the benchmark measured, the main pass first."""
+    """What one run of the benchmark measured, the main pass first; `growing`: sizes that double."""
 
     title: str
     facts: str
     tables: tuple[SpeedTable, ...]
+    growing: bool = False
 
 
 def read_speed(folder: Folder) -> list[SpeedFile]:
@@ -65,8 +66,7 @@ def read_speed(folder: Folder) -> list[SpeedFile]:
     if not root.is_dir():
         raise NothingThere(f"there is no folder {root}: give the folder of benchmark results")
     newest_first = sorted(root.glob("*.json"), key=lambda path: path.stem, reverse=True)
-    paths = sorted(newest_first, key=lambda path: "growth" in path.stem)
-    return [_file(path) for path in paths]
+    return sorted(map(_file, newest_first), key=lambda file: file.growing)
 
 
 def _file(path: Path) -> SpeedFile:
@@ -85,10 +85,12 @@ def _file(path: Path) -> SpeedFile:
     words = [facts.get("date"), machine.get("processor")]
     words += [f"{name} {versions[name]}" for name in ("torch", "cuda") if versions.get(name)]
     words += [f"commit {str(facts['commit'])[:10]}" if facts.get("commit") else None]
+    growing = "growth" in path.stem
     return SpeedFile(
-        title=f"{title}, growing sizes" if "growth" in path.stem else title,
+        title=f"{title}, growing sizes" if growing else title,
         facts=", ".join(str(word) for word in words if word),
         tables=tuple(_table(kind, [t for t in timings if t.kind == kind]) for kind in kinds),
+        growing=growing,
     )
 
 

@@ -1,0 +1,60 @@
+"""The README's table of speed: ratios of one run, from the newest file that has a shape."""
+
+from __future__ import annotations
+
+import json
+
+from passnet.report.speedup import speedup_table
+
+
+def write(folder, name, device, times, *, n=128, d=24, shape="copy: GRU", kind="forward+backward"):
+    rows = [
+        {"shape": shape, "n": n, "d": d, "T": 10, "B": 2, "pass": kind, "contender": contender}
+        | {"milliseconds": milliseconds, "peak_bytes": 1}
+        for contender, milliseconds in times.items()
+    ]
+    path = folder / f"{name}.json"
+    before = json.loads(path.read_text())["rows"] if path.exists() else []
+    path.write_text(json.dumps({"machine": {"device": device}, "rows": before + rows}))
+
+
+def cells(folder):
+    header, _, *rows = [
+        [cell.strip() for cell in line.strip("|").split("|")]
+        for line in speedup_table(folder).splitlines()
+    ]
+    return {row[0]: dict(zip(header[1:], row[1:], strict=True)) for row in rows}
+
+
+def test_both_are_run_the_same_way(tmp_path):
+    times = {"passnet": 2.0, "passnet graph": 1.0, "nn.GRU": 4.0, "nn.GRU graph": 3.0}
+    write(tmp_path, "2026-01-01", "cuda (a GPU)", times | {"nn.GRU bf16": 1.0})
+    assert cells(tmp_path) == {"128, 24": {"called": "2.0x", "as CUDA graphs": "3.0x"}}
+
+
+def test_the_newest_file_with_a_shape_counts_for_it(tmp_path):
+    write(tmp_path, "2026-01-01", "cuda", {"passnet": 1.0, "nn.GRU": 9.0})
+    write(tmp_path, "2026-01-01", "cuda", {"passnet": 1.0, "nn.GRU": 7.0}, n=256)
+    write(tmp_path, "2026-01-02", "cuda", {"passnet": 1.0, "nn.GRU": 3.0})
+    write(tmp_path, "2026-01-03", "cuda", {"passnet": 1.0, "nn.GRU": 5.0}, kind="forward")
+    write(tmp_path, "2026-01-04-growth", "cuda", {"passnet": 1.0, "nn.GRU": 5.0})
+    assert cells(tmp_path) == {"128, 24": {"called": "3.0x"}, "256, 24": {"called": "7.0x"}}
+
+
+def test_shapes_of_one_layer_are_a_span_and_layers_are_in_order(tmp_path):
+    for shape, theirs in (("a: GRU reset-before", 2.0), ("a: GRU reset-after", 3.5)):
+        write(tmp_path, "1", "cuda", {"passnet": 1.0, "nn.GRU": theirs}, n=1000, shape=shape)
+    write(tmp_path, "1", "cuda", {"passnet": 1.0, "nn.LSTM": 4.0}, n=64, shape="a: LSTM")
+    write(tmp_path, "1", "cuda", {"passnet": 1.0, "nn.GRU": 25.0}, n=256)
+    found = cells(tmp_path)
+    assert list(found) == ["256, 24", "1000, 24", "LSTM 64, 24"]
+    assert [row["called"] for row in found.values()] == ["25x", "2.0 to 3.5x", "4.0x"]
+
+
+def test_a_processor_has_a_column_of_its_own(tmp_path):
+    write(tmp_path, "1", "cuda", {"passnet": 1.0, "nn.GRU": 2.0})
+    write(tmp_path, "2", "cpu", {"passnet": 1.0, "nn.GRU": 6.0}, n=256)
+    assert cells(tmp_path) == {
+        "128, 24": {"called": "2.0x", "on a CPU, called": ""},
+        "256, 24": {"called": "", "on a CPU, called": "6.0x"},
+    }
