@@ -1,4 +1,4 @@
-"""The README says nothing that does not run or that the results do not hold."""
+"""README and docs say nothing that does not run or that the results do not hold."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ def test_its_ten_lines_run(capsys):
     assert capsys.readouterr().out.strip() == "43136"
     assert "43136; torch.nn.GRU(10, 128) has 53760" in code
     assert passnet.count_parameters(torch.nn.GRU(10, 128)) == 53760
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
+def test_the_code_in_docs_runs(page):
+    for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.S):
+        exec(compile(code, page.name, "exec"), {})
 
 
 def test_its_commands_exist(capsys):

@@ -225,11 +225,40 @@ def test_frozen_layers_stay_frozen(kind):
         assert {p.requires_grad for p in ours.to_torch().parameters()} == {trained}
     half = theirs_type(M, SIZE)
     half.weight_hh_l0.requires_grad_(False)
-    assert all(p.requires_grad for p in ours_type.from_torch(half).parameters())
+    half.bias_ih_l0.requires_grad_(False)  # one of two that become one
+    with torch.no_grad():
+        ours = ours_type.from_torch(half)
+    still = {name for name, p in ours.named_parameters() if not p.requires_grad}
+    assert still == {"cells.0.recurrent.weight"}
+    back = ours.to_torch()
+    assert {name for name, p in back.named_parameters() if not p.requires_grad} == {"weight_hh_l0"}
     frozen = theirs_type(M, SIZE).requires_grad_(False)
     started = ours_type.from_torch(frozen, learn_initial_state=True)
     assert started.initial_hidden.requires_grad
     assert not any(p.requires_grad for p in started.cells.parameters())
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_a_learned_start_takes_torchs_weights_and_starts_from_zero(kind):
+    ours_type, theirs_type = PAIRS[kind]
+    theirs, ours = theirs_type(M, SIZE), ours_type(M, SIZE, learn_initial_state=True)
+    for parameter in ours.parameters():
+        nn.init.ones_(parameter)
+    ours.load_state_dict(theirs.state_dict())
+    x = torch.randn(4, 2, M)
+    torch.testing.assert_close(ours(x)[0], theirs(x)[0])
+
+
+def test_weights_of_another_kind_are_named():
+    with pytest.raises(ValueError, match=r"28 rows of 7.* torch\.nn\.LSTM: a GRU takes 3 times"):
+        passnet.GRU(M, 7).load_state_dict(nn.LSTM(M, 7).state_dict())
+    with pytest.raises(ValueError, match=r"7 rows of 7.* torch\.nn\.RNN: a LSTM takes 4 times"):
+        passnet.LSTM(M, 7).load_state_dict(nn.RNN(M, 7).state_dict())
+
+
+def test_what_from_torch_takes_from_the_module_is_not_given_again():
+    with pytest.raises(TypeError, match="batch_first, device: this comes from the layer itself"):
+        passnet.GRU.from_torch(nn.GRU(M, SIZE), batch_first=True, device="cpu")
 
 
 @pytest.mark.parametrize("options", [{"reset": "before"}, {"recurrent_bias": False}], ids=str)

@@ -323,7 +323,37 @@ def test_what_a_layer_shows_of_itself():
             zoneout=0.3,
         )
     )
-    first = "5, 7, matrix=LowRank(rank=3, tied=False), num_layers=2, reset='before'"
-    then = "carry_bias=4.0, learn_initial_state=True, dropout=0.1, dropout_state=0.2, zoneout=0.3"
+    first = "5, 7, matrix=LowRank(rank=3, tied=False), num_layers=2, dropout=0.1, reset='before'"
+    then = "learn_initial_state=True, carry_bias=4.0, dropout_state=0.2, zoneout=0.3"
     assert f"{first}, {then}" in shown
+    assert "5, 7, matrix=Dense()\n" in repr(passnet.GRU(5, 7))
+    others = {"bias": False, "batch_first": True, "weight_norm": True, "max_row_norm": 2.0}
+    others |= {"init": "balanced", "backend": "eager", "dropout_input": 0.5}
+    shown = repr(passnet.LSTM(5, 7, **others, dropout_input_per="step"))
+    assert all(f"{name}={value!r}" in shown for name, value in others.items())
+    assert "dropout_input=0.5, dropout_input_per='step'" in shown
     assert "carry_bias=a vector" in repr(passnet.GRU(5, 7, carry_bias=torch.ones(7)))
+
+
+def test_a_nested_tensor_is_named():
+    nested = torch.nested.nested_tensor([torch.randn(3, 5), torch.randn(2, 5)])
+    with raises(TypeError, "nested tensor", "to_padded_tensor"):
+        passnet.GRU(5, 7)(nested)
+
+
+def test_lengths_that_are_no_numbers_are_shown():
+    with raises(TypeError, "lengths=[1, None, 2]", "whole number"):
+        passnet.GRU(5, 7)(torch.randn(3, 3, 5), lengths=[1, None, 2])
+
+
+@pytest.mark.parametrize("spec", [passnet.LowRank, passnet.LowRankPlusDiagonal])
+def test_tied_is_true_or_false(spec):
+    with raises(TypeError, "tied", "'no'"):
+        passnet.GRU(5, 7, matrix=spec(3, tied="no"))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_complex_units_refuse_half_precision_when_they_are_called(dtype):
+    rnn = passnet.UnitaryRNN(5, 7).to(dtype)
+    with raises(ValueError, str(dtype), "torch.float32 or torch.float64"):
+        rnn(torch.randn(4, 2, 5, dtype=dtype))

@@ -38,3 +38,8 @@ def test_everything_dropped_between_layers(ours, theirs):
 
 def _tensors(state):
     return state if isinstance(state, tuple) else (state,)
+
+
+def test_an_empty_batch_of_complex_units():
+    output, state = passnet.UnitaryRNN(5, 7)(torch.randn(4, 0, 5))
+    assert output.shape == (4, 0, 14) and state.shape == (0, 7) and state.is_complex()

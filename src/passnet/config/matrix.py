@@ -44,6 +44,7 @@ class LowRank(MatrixSpec):
 
     def check(self, size: int) -> None:
         _check_rank(self.rank, size)
+        _check_tied(self.tied)
 
     def count(self, size: int, gates: int) -> int:
         return size * self.rank * (gates + (1 if self.tied else gates))
@@ -61,6 +62,7 @@ class LowRankPlusDiagonal(MatrixSpec):
 
     def check(self, size: int) -> None:
         _check_rank(self.rank, size)
+        _check_tied(self.tied)
 
     def count(self, size: int, gates: int) -> int:
         return LowRank(self.rank, self.tied).count(size, gates) + gates * size
@@ -96,6 +98,7 @@ class BlockDiagonalPlusLowRank(MatrixSpec):
     def check(self, size: int) -> None:
         _check_blocks(self.blocks, size)
         _check_rank(self.rank, size)
+        _check_tied(self.tied)
 
     def count(self, size: int, gates: int) -> int:
         blocks = BlockDiagonal(self.blocks).count(size, gates)
@@ -117,6 +120,11 @@ def _check_rank(rank: int, size: int) -> None:
             f"rank={rank} does not fit a state of {size} units: choose 1 <= rank <= {size} "
             f"(below {(size + 1) // 2} it also saves parameters)"
         )
+
+
+def _check_tied(tied: bool) -> None:
+    if not isinstance(tied, bool):
+        raise TypeError(f"tied must be True or False, got {tied!r}")
 
 
 def _check_blocks(blocks: int, size: int) -> None:

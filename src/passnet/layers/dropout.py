@@ -43,7 +43,10 @@ class Dropouts:
             "dropout_output": self.output_rate,
             "zoneout": self.zoneout,
         }
-        return [f"{name}={rate}" for name, rate in rates.items() if rate]
+        words = [f"{name}={rate}" for name, rate in rates.items() if rate]
+        if self.input_rate and self.input_per == "step":
+            words.insert(1, "dropout_input_per='step'")
+        return words
 
     def any(self) -> bool:
         """Whether anything is random while training."""

@@ -14,6 +14,7 @@ from passnet.cells.recurrent import CarryBias, RecurrentCell, check_carry_bias
 from passnet.config.initialisation import check_initialisation
 from passnet.config.matrix import Dense, MatrixSpec
 from passnet.layers.arguments import check_row_norm, check_sizes
+from passnet.layers.describe import describe
 from passnet.layers.dropout import Dropouts
 from passnet.layers.sequences import Sequences, read_sequences
 from passnet.layers.streaming import short_step
@@ -88,6 +89,7 @@ class RecurrentLayer(nn.Module, ABC):
         self.matrix = matrix
         self.carry_bias = carry_bias
         self.learn_initial_state = learn_initial_state
+        self.weight_norm = weight_norm
         self.max_row_norm = max_row_norm
         self.init = init
         self.dropouts = dropouts
@@ -221,14 +223,18 @@ class RecurrentLayer(nn.Module, ABC):
 
     @classmethod
     def from_torch(cls, module: nn.RNNBase, **options) -> Self:
-        """A layer that computes what `module` computes; `options` are further arguments."""
+        """A layer that computes what `module` computes; `options` are further arguments.
+
+        torch.nn's two biases of a gate, of which only the sum counts, become one: trained further,
+        it moves half as far at a step of plain gradient descent.
+        """
         if not isinstance(module, cls.torch_type):
             raise TypeError(
                 f"{cls.__name__}.from_torch takes a torch.nn.{cls.torch_type.__name__}, "
                 f"got a {type(module).__name__}"
             )
         refuse_projection(module.proj_size)
-        layer = cls(**torch_arguments(module), **options)
+        layer = cls(**torch_arguments(module, **options))
         load_from_torch(layer, module)
         return layer.train(module.training)
 
@@ -345,17 +351,4 @@ class RecurrentLayer(nn.Module, ABC):
         """The state as a user receives it."""
 
     def extra_repr(self) -> str:
-        words = [f"{self.input_size}, {self.hidden_size}", f"matrix={self.matrix!r}"]
-        if self.num_layers > 1:
-            words.append(f"num_layers={self.num_layers}")
-        if getattr(self, "reset", "after") != "after":
-            words.append("reset='before'")
-        if self.carry_bias is not None:
-            vector = isinstance(self.carry_bias, Tensor) and self.carry_bias.dim() > 0
-            words.append(f"carry_bias={'a vector' if vector else self.carry_bias}")
-        flags = ("batch_first", "bidirectional", "learn_initial_state")
-        words += [f"{name}=True" for name in flags if getattr(self, name)]
-        if self.dropout:
-            words.append(f"dropout={self.dropout}")
-        words += self.dropouts.words()
-        return ", ".join(words)
+        return describe(self)

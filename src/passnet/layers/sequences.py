@@ -114,6 +114,11 @@ def read_sequences(
         return _unpack(given, lengths, input_size)
     if not isinstance(given, Tensor):
         raise TypeError(f"the input is a {type(given).__name__}: give a tensor or PackedSequence")
+    if given.is_nested:
+        raise TypeError(
+            "the input is a nested tensor: give a padded one (torch.nested.to_padded_tensor) and "
+            "lengths=, or a PackedSequence"
+        )
     features = given.is_floating_point()
     if not features and (given.is_complex() or given.dtype == torch.bool):
         raise TypeError(f"the input is {given.dtype}: give real features, or integer symbols")
@@ -145,7 +150,10 @@ def read_sequences(
 
 def read_lengths(lengths: Tensor | list[int], *, batch: int, steps: int) -> Tensor:
     """Lengths as whole numbers from 1 to the number of steps, one for each sequence."""
-    found = lengths if isinstance(lengths, Tensor) else torch.tensor(lengths)
+    try:
+        found = lengths if isinstance(lengths, Tensor) else torch.tensor(lengths)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise TypeError(f"lengths={lengths!r}: give a whole number for each sequence") from error
     if not found.numel():
         found = found.long()  # an empty list has no type of its own
     if found.is_floating_point() or found.is_complex() or found.dtype == torch.bool:

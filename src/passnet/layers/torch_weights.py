@@ -31,6 +31,11 @@ def rename_torch_weights(module, state_dict, prefix, *_) -> None:
             "these are weights of a torch.nn.GRU, which resets after the product: under "
             "reset='before' they would be another function; use reset='after'"
         )
+    _check_gates(module, state_dict[f"{prefix}weight_hh_l0"])
+    for name in module.state_names:
+        start = getattr(module, f"initial_{name}")
+        if start is not None:  # torch.nn starts from zero
+            state_dict.setdefault(f"{prefix}initial_{name}", torch.zeros_like(start))
     for index in range(len(module.cells)):
         suffix = torch_suffix(*divmod(index, module.directions))
         taken = {
@@ -39,6 +44,20 @@ def rename_torch_weights(module, state_dict, prefix, *_) -> None:
         }
         for name, tensor in from_torch_cell(module.cells[index], taken).items():
             state_dict[f"{prefix}cells.{index}.{name}"] = tensor
+
+
+def _check_gates(module, recurrent: Tensor) -> None:
+    """Raise a sentence where the matrices of a state are those of another kind of layer."""
+    rows, units = recurrent.shape
+    gates = len(module.cells[0].gate_names)
+    if rows == gates * units:
+        return
+    kinds = {1: "torch.nn.RNN", 3: "torch.nn.GRU", 4: "torch.nn.LSTM"}
+    whose = kinds.get(rows // units if rows % units == 0 else 0, "another kind of layer")
+    raise ValueError(
+        f"weight_hh_l0 has {rows} rows of {units} numbers, as that of {whose}: a "
+        f"{type(module).__name__} takes {gates} times as many rows as columns"
+    )
 
 
 def from_torch_cell(cell, taken: dict[str, Tensor | None]) -> dict[str, Tensor]:
@@ -69,22 +88,37 @@ def from_torch_cell(cell, taken: dict[str, Tensor | None]) -> dict[str, Tensor]:
     return found
 
 
+SOURCES = {
+    "input_weight": ("weight_ih",),
+    "recurrent": ("weight_hh",),
+    "bias": ("bias_ih", "bias_hh"),
+    "inner_bias": ("bias_hh",),
+}
+"""Which tensors of torch.nn a cell's own ones are made of."""
+
+
+@torch.enable_grad()
 def load_from_torch(layer, module: nn.RNNBase) -> None:
-    """Fill a layer with what a torch.nn layer computes with, be it pruned or parametrised."""
+    """Fill a layer with what a torch.nn layer computes with, be it pruned or parametrised.
+
+    What is made of frozen tensors alone is frozen.
+    """
     for hook in module._forward_pre_hooks.values():
         if isinstance(hook, prune.BasePruningMethod | WeightNorm):
             hook(module, ())  # what it computes may be as old as the last call
-    weights = {name: getattr(module, name).detach() for name in module._flat_weights_names}
-    found = layer.load_state_dict(weights, strict=False)
-    missing = [name for name in found.missing_keys if not name.startswith("initial_")]
-    if missing:
+    weights = {name: getattr(module, name) for name in module._flat_weights_names}
+    found = layer.load_state_dict({n: w.detach() for n, w in weights.items()}, strict=False)
+    if found.missing_keys:
         raise ValueError(
-            f"torch.nn.{type(module).__name__} has no {', '.join(missing)}: leave out what it "
-            "cannot fill, such as weight_norm=True"
+            f"torch.nn.{type(module).__name__} has no {', '.join(found.missing_keys)}: leave out "
+            "what it cannot fill, such as weight_norm=True"
         )
     assert not found.unexpected_keys
-    if not any(parameter.requires_grad for parameter in module.parameters()):
-        layer.cells.requires_grad_(False)
+    for index, cell in enumerate(layer.cells):
+        suffix = torch_suffix(*divmod(index, layer.directions))
+        for name, parameter in cell.named_parameters():
+            sources = [weights[source + suffix] for source in SOURCES[name.partition(".")[0]]]
+            parameter.requires_grad_(any(source.requires_grad for source in sources))
 
 
 @torch.no_grad()
@@ -105,17 +139,18 @@ def to_torch_cell(cell) -> dict[str, Tensor]:
 
 @torch.no_grad()
 def copy_to_torch(layer, target: nn.RNNBase) -> None:
-    """Fill a torch.nn layer with what `layer` computes with."""
+    """Fill a torch.nn layer with what `layer` computes with; what is frozen stays so."""
     for index, cell in enumerate(layer.cells):
         suffix = torch_suffix(*divmod(index, layer.directions))
+        trained = {n.partition(".")[0] for n, p in cell.named_parameters() if p.requires_grad}
         for name, tensor in to_torch_cell(cell).items():
-            getattr(target, name + suffix).copy_(tensor)
-    if not any(parameter.requires_grad for parameter in layer.parameters()):
-        target.requires_grad_(False)
+            parameter = getattr(target, name + suffix).copy_(tensor)
+            owners = {owner for owner, sources in SOURCES.items() if name in sources}
+            parameter.requires_grad_(not trained.isdisjoint(owners))
 
 
-def torch_arguments(layer) -> dict[str, Any]:
-    """The constructor arguments that our layers and torch.nn's share."""
+def torch_arguments(layer, **options) -> dict[str, Any]:
+    """The constructor arguments that our layers and torch.nn's share, and further ones."""
     weight = layer.weight_ih_l0 if isinstance(layer, nn.RNNBase) else layer.cells[0].input_weight
     names = (
         "input_size",
@@ -127,7 +162,14 @@ def torch_arguments(layer) -> dict[str, Any]:
         "bidirectional",
     )
     shared = {name: getattr(layer, name) for name in names}
-    return shared | {"device": weight.device, "dtype": weight.dtype}
+    shared |= {"device": weight.device, "dtype": weight.dtype}
+    twice = ", ".join(sorted(shared.keys() & options.keys()))
+    if twice:
+        raise TypeError(
+            f"{twice}: this comes from the layer itself, so leave it out (.to(...) moves and "
+            "converts what comes of it)"
+        )
+    return shared | options
 
 
 def refuse_projection(proj_size: int) -> None:

@@ -41,11 +41,7 @@ class UnitaryRNN(nn.Module):
         super().__init__()
         check_sizes(input_size=input_size, hidden_size=hidden_size)
         check_backend(backend, unitary_backends())
-        parts = dtype or torch.get_default_dtype()
-        if parts not in (torch.float32, torch.float64):
-            raise ValueError(
-                f"dtype={parts}: complex units need torch.float32 or torch.float64 for their parts"
-            )
+        _check_parts(dtype or torch.get_default_dtype())
         self.input_size = input_size
         self.hidden_size = hidden_size
         self.batch_first = batch_first
@@ -65,7 +61,10 @@ class UnitaryRNN(nn.Module):
     ) -> tuple[Tensor | PackedSequence, Tensor]:
         """(output, final state); after a sequence's length outputs are zero, its state is held."""
         call, sequences = self._read(input, state, lengths)
-        (output,) = choose(unitary_backends(), self.backend, call).run(call)
+        if sequences.batch:
+            (output,) = choose(unitary_backends(), self.backend, call).run(call)
+        else:  # no Fourier transform takes nothing
+            output = call.like.new_zeros((len(sequences.x), 0, 2 * self.hidden_size))
         final = torch.complex(*output[-1].chunk(2, dim=-1))
         if call.hold is not None:
             output = output.masked_fill(call.hold, 0)
@@ -90,6 +89,7 @@ class UnitaryRNN(nn.Module):
             input, lengths, batch_first=self.batch_first, input_size=self.input_size
         )
         weight = self.cell.input_weight
+        _check_parts(weight.dtype)
         # There is no complex number of half precision: autocast does not reach in here.
         x = without_autocast(weight.device, sequences.cast, weight.dtype, weight.device)
         start, ended = self._start(state, sequences), sequences.ended(weight.device)
@@ -127,3 +127,10 @@ class UnitaryRNN(nn.Module):
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}"
+
+
+def _check_parts(dtype: torch.dtype) -> None:
+    if dtype not in (torch.float32, torch.float64):
+        raise ValueError(
+            f"dtype={dtype}: complex units need torch.float32 or torch.float64 for their parts"
+        )
