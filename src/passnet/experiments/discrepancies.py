@@ -7,12 +7,18 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Discrepancy:
-    """A claim of the paper, where it stands, what its own formula or code gives, what we do."""
+    """A claim of the paper, where it stands, what its own formula or code gives, what we do.
+
+    `settings`, as `--set` takes them, make `presets` what the code or logs say: reports show what
+    those give beside the rows, which keep to the paper.
+    """
 
     claim: str
     where: str
     found: str
     here: str
+    presets: tuple[str, ...] = ()
+    settings: tuple[str, ...] = ()
 
 
 DISCREPANCIES = (
@@ -106,6 +112,8 @@ DISCREPANCIES = (
             "here (one seed; paper 98.83), with 100 98.55"
         ),
         here="100; batch_size=20 is the other",
+        presets=("highway-mnist/lr-1024-256", "highway-mnist/lrd-1024-256"),
+        settings=("batch_size=20",),
     ),
     Discrepancy(
         claim="learning rate 1e-3 on the memory tasks",
@@ -117,6 +125,8 @@ DISCREPANCIES = (
             "at either rate"
         ),
         here="1e-3; optimiser.learning_rate=0.0015 is the other",
+        presets=("copy-500/lrd-gru-128-50", "copy-variable-length/lrd-gru-128-50"),
+        settings=("optimiser.learning_rate=0.0015",),
     ),
     Discrepancy(
         claim="the uRNN baseline is the published uRNN",
@@ -139,6 +149,8 @@ DISCREPANCIES = (
             "would reach about 2.84 (2.976)"
         ),
         here="49 symbols; task.unk=spelled task.vocabulary=51 is the other text",
+        presets=("char-lm/lstm-1000-dropout", "char-lm/lrd-lstm-1740-300-dropout"),
+        settings=("task.unk=spelled", "task.vocabulary=51"),
     ),
     Discrepancy(
         claim="Bayesian dropout, with one mask for all occurrences of a symbol in a window",

@@ -25,11 +25,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Case:
-    """A row before it is written: a preset and its runs, if there are any."""
+    """A row before it is written: a preset and its runs, if there are any.
+
+    otherwise: what it gives with settings that the paper's code or logs have.
+    """
 
     experiment: Experiment
     group: Group | None
     chance: float | None
+    otherwise: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -153,8 +157,9 @@ def _verdict(case: Case) -> Cell:
     found = compare(case.group)
     if found is None:
         return Cell(numbers.ABSENT)
-    remark = f"; {case.group.remark}" if case.group and case.group.remark else ""
-    return Cell(found.word, "good" if found.good else "bad", below=found.text + remark)
+    remark = [case.group.remark] if case.group and case.group.remark else []
+    below = "; ".join((found.text, *remark, *case.otherwise))
+    return Cell(found.word, "good" if found.good else "bad", below=below)
 
 
 def _aim(case: Case) -> Cell:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from passnet.config import Experiment, experiment_parameter_counts
@@ -9,6 +10,7 @@ from passnet.experiments import get
 from passnet.report import numbers
 from passnet.report.describe import seeds_text, standing, updates_text
 from passnet.report.groups import Group
+from passnet.report.otherwise import otherwise
 from passnet.report.paper import aim_score, compare, paper_score, reached
 
 HEADER = (
@@ -37,8 +39,8 @@ class Line:
         return (*start, self.ours, self.seeds, self.updates, self.verdict)
 
 
-def write_line(name: str, group: Group | None) -> Line:
-    """The line of a preset and its runs, if there are any."""
+def write_line(name: str, group: Group | None, groups: Iterable[Group] = ()) -> Line:
+    """The line of a preset and its runs, if there are any, and what other `groups` say of it."""
     experiment = get(name)
     paper = experiment.paper
     metric = experiment.selection.metric if paper is None else paper.metric
@@ -48,6 +50,7 @@ def write_line(name: str, group: Group | None) -> Line:
     words = [] if verdict is None else [f"{verdict.word}, {verdict.text}"]
     words += _aim(experiment, done)
     words += [done.remark] if done is not None and done.remark else []
+    words += [] if verdict is None else otherwise(name, groups)
     return Line(
         preset=name,
         parameters=numbers.count(experiment_parameter_counts(experiment).model),

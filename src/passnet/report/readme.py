@@ -129,7 +129,7 @@ def _section(table: Table, groups: Sequence[Group]) -> str:
     header, rule = f"| {' | '.join(HEADER)} |", "|---|--:|---|--:|--:|--:|--:|---|"
     lines = [f"**{table.title}**", "", header, rule]
     for name in table.presets:
-        line = write_line(name, by_name.get(name))
+        line = write_line(name, by_name.get(name), groups)
         ours = line.ours if line.scored else f"*{line.ours}*"
         cells = replace(line, preset=f"`{name}`", ours=ours).cells
         lines.append(f"| {' | '.join(cells)} |")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from passnet.experiments import get
 from passnet.report.cells import Case, Cell, Column, columns_of, metric_of
 from passnet.report.groups import Group
+from passnet.report.otherwise import otherwise
 from passnet.report.paper import BEYOND, Table, model_name
 
 
@@ -49,7 +50,8 @@ def write_table(table: Table, groups: Sequence[Group]) -> Written:
         experiment = get(name)
         group = by_name.get(name)
         metric = group.metric if group else metric_of(experiment)
-        case = Case(experiment, group, chances.get((experiment.task, metric)))
+        chance = chances.get((experiment.task, metric))
+        case = Case(experiment, group, chance, tuple(otherwise(name, groups)))
         for note in experiment.notes:
             if note not in notes:
                 notes.append(note)

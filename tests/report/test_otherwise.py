@@ -1,0 +1,55 @@
+"""Rows that keep to the paper, beside what its own code or logs give."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from made_up_runs import experiment_of, write_run
+
+from passnet.config import apply_overrides, differences
+from passnet.experiments import DISCREPANCIES, get
+from passnet.report import readme_results, write_page
+from passnet.report.groups import group_runs
+from passnet.report.otherwise import otherwise
+from passnet.report.read import find_runs
+
+HIGHWAY, COPY = "highway-mnist/lr-1024-256", "copy-500/lrd-gru-128-50"
+
+
+@pytest.mark.parametrize("entry", [entry for entry in DISCREPANCIES if entry.presets])
+def test_the_ledger_names_settings_as_groups_write_them(entry):
+    assert entry.settings
+    for name in entry.presets:
+        changed = differences(get(name), apply_overrides(get(name), entry.settings))
+        assert tuple(f"{key}={new}" for key, (_, new) in changed.items()) == entry.settings
+
+
+def words(runs, name):
+    return otherwise(name, group_runs(find_runs([runs])))
+
+
+def test_a_score_with_other_settings_stands_beside_the_row(tmp_path):
+    write_run(tmp_path / "paper", experiment_of(HIGHWAY), value=0.9855)
+    assert words(tmp_path, HIGHWAY) == []
+    other = experiment_of(HIGHWAY, batch_size=20)
+    write_run(tmp_path / "other", other, value=0.9894)
+    write_run(tmp_path / "more", experiment_of(HIGHWAY, batch_size=50), value=0.9)
+    assert words(tmp_path, HIGHWAY) == ["with batch_size=20 98.94 %"]
+    write_run(tmp_path / "second", replace(other, seed=1), value=0.9884)
+    assert words(tmp_path, HIGHWAY) == ["with batch_size=20 98.89 ± 0.07 %, 2 seeds"]
+    assert words(tmp_path, "highway-mnist/lrd-1024-256") == []
+    assert "0.28 points; with batch_size=20 98.89" in readme_results([tmp_path])
+    page = tmp_path / "page.html"
+    write_page([tmp_path], page)
+    assert "0.28 points; with batch_size=20 98.89" in page.read_text()
+
+
+def test_seeds_below_a_bound_are_counted(tmp_path):
+    write_run(tmp_path / "paper", experiment_of(COPY), value=0.002)
+    for seed, value in enumerate((0.0005, 0.002, None)):
+        rate = replace(get(COPY).optimiser, learning_rate=0.0015)
+        trial = experiment_of(COPY, seed=seed, optimiser=rate)
+        diverged = None if value is not None else 900
+        write_run(tmp_path / f"trial-{seed}", trial, value=value, diverged=diverged)
+    assert words(tmp_path, COPY) == ["with optimiser.learning_rate=0.0015 reached by 1 of 3 seeds"]
