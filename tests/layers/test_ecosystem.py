@@ -269,3 +269,17 @@ def test_training_reaches_what_a_dense_layer_reaches():
         loss.backward()
         optimiser.step()
     assert torch.equal(logits.argmax(-1), target)
+
+
+def test_weights_of_a_gru_that_resets_elsewhere_are_refused(tmp_path):
+    def model(reset):
+        return nn.Sequential(passnet.GRU(3, 5, matrix=passnet.LowRank(2), reset=reset))
+
+    after, before = model("after"), model("before")
+    torch.save(before.state_dict(), tmp_path / "weights.pt")
+    kept = {name: value.clone() for name, value in after.state_dict().items()}
+    with pytest.raises(ValueError, match=r"with reset='before' and this layer has reset='after'"):
+        after.load_state_dict(torch.load(tmp_path / "weights.pt"))
+    assert all(torch.equal(value, kept[name]) for name, value in after.state_dict().items())
+    model("before").load_state_dict(torch.load(tmp_path / "weights.pt"))
+    after.load_state_dict(dict(before.state_dict()))  # no note, nothing to go by

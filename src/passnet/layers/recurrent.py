@@ -16,8 +16,9 @@ from passnet.config.matrix import Dense, MatrixSpec
 from passnet.layers.arguments import check_row_norm, check_sizes
 from passnet.layers.describe import describe
 from passnet.layers.dropout import Dropouts
+from passnet.layers.same_function import check_reset, note_reset
 from passnet.layers.sequences import Sequences, read_sequences
-from passnet.layers.streaming import short_step
+from passnet.layers.streaming import check_step, short_step
 from passnet.layers.torch_weights import (
     copy_to_torch,
     load_from_torch,
@@ -104,6 +105,8 @@ class RecurrentLayer(nn.Module, ABC):
             start = torch.empty(len(self.cells), hidden_size, device=device, dtype=dtype)
             start = nn.Parameter(start) if learn_initial_state else None
             self.register_parameter(f"initial_{name}", start)
+        self.register_state_dict_post_hook(note_reset)
+        self.register_load_state_dict_pre_hook(check_reset)
         self.register_load_state_dict_pre_hook(rename_torch_weights)
         self.reset_parameters()
 
@@ -171,17 +174,7 @@ class RecurrentLayer(nn.Module, ABC):
         `input` is `[B, m]` or `[m]` (symbols: `[B]` or a scalar); the state is what the sequence
         call takes and returns.
         """
-        if self.bidirectional:
-            raise RuntimeError(
-                "step() needs one direction: a bidirectional layer reads the sequence's end first"
-            )
-        if self.training and (self.dropouts.any() or self.dropout):
-            raise RuntimeError(
-                "step() draws no dropout: call .eval() first (a mask fixed over time cannot be "
-                "kept from one call to the next)"
-            )
-        if not isinstance(input, Tensor):
-            raise TypeError(f"the input of a step is a {type(input).__name__}: give a tensor")
+        check_step(self, input)
         if state is not None:
             quick = short_step(self, input, self._split(state))
             if quick is not None:

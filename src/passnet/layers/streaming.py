@@ -1,4 +1,4 @@
-"""One time step of a whole layer without autograd: the short way for streaming."""
+"""One time step of a whole layer: what it takes, and the short way without autograd."""
 
 from __future__ import annotations
 
@@ -22,6 +22,21 @@ if TYPE_CHECKING:
 CellStep = cpu.CellStep | cuda.CellStep
 _SYMBOLS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _prepared: WeakKeyDictionary[nn.Module, tuple[tuple, CellStep | None]] = WeakKeyDictionary()
+
+
+def check_step(layer: RecurrentLayer, input: object) -> None:
+    """Raise a sentence where a layer takes no single steps, or not this one."""
+    if layer.bidirectional:
+        raise RuntimeError(
+            "step() needs one direction: a bidirectional layer reads the sequence's end first"
+        )
+    if layer.training and (layer.dropouts.any() or layer.dropout):
+        raise RuntimeError(
+            "step() draws no dropout: call .eval() first (a mask fixed over time cannot be "
+            "kept from one call to the next)"
+        )
+    if not isinstance(input, Tensor):
+        raise TypeError(f"the input of a step is a {type(input).__name__}: give a tensor")
 
 
 def short_step(
