@@ -156,8 +156,16 @@ def test_what_was_asked_wrongly_is_no_failed_run(in_folder, capsys, monkeypatch)
         assert main(["train", "quick/copy", *SMALL, "--device", "cpu", *wrong]) == 2
         said = capsys.readouterr()
         assert said.out == "" and words in said.err and "starts" not in said.err
-    assert not list(in_folder.rglob("experiment.json"))
+        assert [path.name for path in in_folder.iterdir()] == ["afile"]
     assert train("quick/copy", *SMALL, "--out", "mine", "--quiet") == 0
+
+
+def test_missing_data_leave_no_folder(in_folder, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(in_folder))
+    monkeypatch.delenv("PASSNET_DATA", raising=False)
+    assert train("psmnist/lrd-gru-64-24", "char-lm/gru-1000") == 2
+    assert capsys.readouterr().err.count("is in none of") == 2
+    assert list(in_folder.iterdir()) == []
 
 
 def test_settings_on_a_folder_are_refused(in_folder, capsys):
