@@ -44,7 +44,8 @@ class Keeper:
                 # What refuses does so before a folder holds a run that never began.
                 board_writer()
             if self.folder.exists():
-                self.folder.check_same(parts.experiment, parts.data)
+                self.folder.check_experiment(parts.experiment)
+                self.folder.check_data(parts.data)
             else:
                 self.folder.begin(parts.experiment, self._facts())
             saved = load_newest(

@@ -91,8 +91,8 @@ class RunFolder:
         except (ConfigurationError, KeyError) as error:
             raise RunError(f"{self.experiment_file} cannot be understood: {error}") from error
 
-    def check_same(self, experiment: Experiment, data: dict[str, Any] | None) -> None:
-        """Raise when the folder's run is of another experiment, or of other data where given."""
+    def check_experiment(self, experiment: Experiment) -> None:
+        """Raise when the folder's run is of another experiment."""
         changed = differences(self.experiment(), experiment)
         if changed:
             words = [f"{key} was {old!r} and is {new!r}" for key, (old, new) in changed.items()]
@@ -100,8 +100,9 @@ class RunFolder:
                 f"{self.path} holds a run of another experiment ({'; '.join(words[:5])}): train "
                 "in another folder, or with the old settings"
             )
-        if data is None:
-            return
+
+    def check_data(self, data: dict[str, Any]) -> None:
+        """Raise when the folder's run began with other data than those of this record."""
         before, now = self.read().get("data") or {}, json.loads(json.dumps(plain(data)))
         # What an earlier version did not record is a setting that the experiment has.
         other = sorted(key for key in now.keys() & before.keys() if before[key] != now[key])
