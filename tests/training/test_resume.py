@@ -11,6 +11,7 @@ import resource
 import signal
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -28,6 +29,7 @@ from passnet.training import (
     Warned,
     assembly,
     evaluate,
+    keeper,
     sample_text,
     session,
     train,
@@ -355,6 +357,32 @@ def test_checkpoints_by_the_clock(tmp_path):
     events, listener = listening()
     train(ADDITION, tmp_path, device="cpu", listener=listener, checkpoint_seconds=0)
     assert {e.update for e in events if isinstance(e, Saved)} == set(range(1, 25))
+
+
+def test_checkpoints_come_when_a_run_has_doubled_its_time(tmp_path, monkeypatch):
+    now, update = [1000.0], session.Session._update
+
+    def one_second(self):
+        now[0] += 1
+        update(self)
+
+    monkeypatch.setattr(keeper, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(session.Session, "_update", one_second)
+    long = replace(ADDITION, updates=500, evaluate_every=250)
+
+    saved = []
+
+    def stop_once(event):
+        if isinstance(event, Saved):
+            saved.append(event.update)
+            if event.update == 40:
+                signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Interrupted):
+        train(long, tmp_path, device="cpu", listener=stop_once)
+    assert saved == [10, 20, 40, 41]
+    train(long, tmp_path, device="cpu", listener=stop_once)
+    assert saved[4:] == [82, 164, 284, 404, 500]
 
 
 def test_the_random_state_of_the_caller_is_left_alone(tmp_path):

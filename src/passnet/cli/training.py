@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 A run is a folder: experiment.json, metrics.jsonl, checkpoints/, result.json. The same command goes
-on where it stopped, after Ctrl-C, a kill or a power cut, and ends with the same numbers.
+on, after Ctrl-C from where it stopped, after a kill or a power cut from its newest checkpoint, and
+ends with the same numbers. Checkpoints come after 10, 20, 40, 80 and 160 seconds, then every two
+minutes.
 
   passnet train quick/copy
   passnet train copy-500/lrd-gru-128-50 --seeds 0..4
