@@ -50,8 +50,31 @@ def test_show_json_follows_overrides(capsys):
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        "--set model.size=40 batch_size=3 quick/copy",
+        "--set model.size=40 quick/copy --set batch_size=3",
+        "--set model.size=40 --json --set batch_size=3 quick/copy",
+        "--set=model.size=40 quick/copy --set batch_size=3",
+        "quick/copy --set model.size=40 batch_size=3",
+    ],
+)
+def test_a_name_may_stand_behind_the_settings(words, capsys):
+    assert main(["show", *words.split(), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["experiment"]
+    assert (shown["name"], shown["model"]["size"], shown["batch_size"]) == ("quick/copy", 40, 3)
+
+
+@pytest.mark.parametrize(
     ("arguments", "parts"),
     [
+        (["train"], ["no preset was named", "passnet list", "before the options"]),
+        (["show", "--set", "model.size=40"], ["no preset was named"]),
+        (["train", "--set", "updates", "quick/copy"], ["no preset was named", "updates=20"]),
+        (["train", "--set", "updates=2", "quick/cop"], ["'quick/cop'", "meant 'quick/copy'"]),
+        (["train", "--set", "updates=2", "addition"], ["'addition'", "'quick/addition'"]),
+        (["train", "quick/copy", "--set", "updates=2", "seed"], ["got 'seed', expected key=value"]),
+        (["show", "--set", "seed=2", "quick/copy", "x"], ["quick/copy and x", "one preset"]),
         (["show", "psmnist/lrd-gru-256-42"], ["perhaps you meant 'psmnist/lrd-gru-256-24'"]),
         (["train", "quick/copy", "--set", "model.siz=3"], ["'siz'", "'model.size'"]),
         (["train", "quick/copy", "--set", "batch_size=many"], ["batch_size", "many", "whole"]),

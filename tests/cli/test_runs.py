@@ -108,8 +108,7 @@ def test_several_seeds_have_their_own_folders(in_folder, capsys):
 
 
 def test_several_presets_have_their_own_folders(in_folder, capsys):
-    arguments = ["quick/copy", "quick/addition", *SMALL, "--out", "mine", "--json", "--quiet"]
-    assert train(*arguments) == 0
+    assert train(*SMALL, "quick/copy", "quick/addition", "--out", "mine", "--json", "--quiet") == 0
     results = json.loads(capsys.readouterr().out)
     assert [result["preset"] for result in results] == ["quick/copy", "quick/addition"]
     assert (in_folder / "mine/quick/addition/seed-0/result.json").is_file()

@@ -5,9 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from passnet.cli.choice import add_overrides, chosen_experiment
+from passnet.cli.choice import add_names, add_overrides, chosen_experiment, chosen_names
 from passnet.cli.tables import figure, print_json, table
-from passnet.config import METRICS, Experiment, experiment_parameter_counts, to_json
+from passnet.config import (
+    METRICS,
+    ConfigurationError,
+    Experiment,
+    experiment_parameter_counts,
+    to_json,
+)
 from passnet.config.overrides import setting_keys
 
 
@@ -19,7 +25,7 @@ def add(commands) -> None:
         description="Shapes and parameter counts of a preset's model, what the paper reports, "
         "every setting that --set can change, and which backend would run it here.",
     )
-    parser.add_argument("name", help="a preset's name, as `passnet list` prints it")
+    add_names(parser, nargs=1, metavar="NAME", help="a preset, as `passnet list` prints it")
     add_overrides(parser)
     parser.add_argument("--json", action="store_true", help="JSON instead of tables")
     parser.set_defaults(run=run)
@@ -27,7 +33,10 @@ def add(commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the preset."""
-    experiment = chosen_experiment(args.name, args)
+    name, *others = chosen_names(args)
+    if others:
+        raise ConfigurationError(f"got {name} and {', '.join(others)}: show takes one preset")
+    experiment = chosen_experiment(name, args)
     counts = experiment_parameter_counts(experiment)
     shapes, backends = _network(experiment)
     if args.json:

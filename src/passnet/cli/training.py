@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from passnet.cli.choice import add_overrides, chosen_experiment
+from passnet.cli.choice import add_names, add_overrides, chosen_experiment, chosen_names
 from passnet.cli.data import add_data_dir
 from passnet.cli.errors import INTERRUPTED, failure_status
 from passnet.cli.numbers import count_of, minutes
@@ -48,10 +48,10 @@ def add(commands) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "names",
-        metavar="NAME|FOLDER",
+    add_names(
+        parser,
         nargs="+",
+        metavar="NAME|FOLDER",
         help="a preset, or the folder of a run; several train side by side on a GPU",
     )
     add_overrides(parser)
@@ -176,7 +176,7 @@ def _plans(args: argparse.Namespace) -> list[tuple[Experiment, Path]]:
         raise ConfigurationError("--seed and --seeds: give one of them")
     seeds = parse_seeds(args.seeds) if args.seeds else [args.seed]
     plans = []
-    args.names = list(dict.fromkeys(args.names))
+    args.names = list(dict.fromkeys(chosen_names(args)))
     for name in args.names:
         if (Path(name) / "experiment.json").is_file():
             plans.append(_saved(name, args))
