@@ -42,6 +42,34 @@ def test_show_tells_shapes_counts_backends_and_settings(capsys):
         assert text in out
 
 
+def test_list_writes_all_counts_in_one_way(capsys):
+    assert main(["list"]) == 0
+    lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()}
+    for name, counts in (
+        ("copy-500/lrd-gru-128-50", ["44.4k", "41.7k"]),
+        ("psmnist/gru-128", ["51.3k", "51.0k"]),
+        ("char-lm/gru-1000", ["3.21M", "3.11M"]),
+        ("char-lm/gru-3298-dropout", ["33.31M", "33.0M"]),
+        ("char-lm/lrd-gru-1000-64", ["594.1k", "490k"]),
+        ("quick/character-stream", ["64.9k", "-"]),
+    ):
+        at = lines[name].index(counts[0])
+        assert lines[name][at : at + 2] == counts
+
+
+def test_show_counts_what_it_can_and_leaves_out_what_it_cannot(capsys, tmp_path):
+    (tmp_path / "mine.txt").write_text("abab cdcd abab cdcd\n" * 60)
+    for more, built, counted in (
+        ([], 64947, 45363),
+        (["--text", str(tmp_path / "mine.txt")], 31111, 28423),
+    ):
+        assert main(["show", "quick/character-stream", *more]) == 0
+        counts = f"parameters: {built} as built, {counted} by the paper's convention\n"
+        assert counts in capsys.readouterr().out
+    assert main(["show", "quick/highway-digits"]) == 0
+    assert "parameters: 65802 as built\n" in capsys.readouterr().out
+
+
 def test_show_json_follows_overrides(capsys):
     assert main(["show", "quick/copy", "--set", "model.size=40", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
@@ -108,6 +136,7 @@ def test_a_name_may_stand_behind_the_settings(words, capsys):
         (["report", ".", "--out", "none/x.html"], ["--out none/x.html", "no folder none"]),
         (["report", ".", "--out", "x.pdf"], ["--out x.pdf", "ends in .html, not in .pdf"]),
         (["reproduce", "table1", "--out", "x.json"], ["--out x.json", "ends in .html"]),
+        (["train", "quick/addition", "--set", "epochs=1"], ["epochs=1", "give updates instead"]),
         (["data", "verify", "imagenet"], ["imagenet", "mnist", "ptb"]),
     ],
 )

@@ -11,7 +11,7 @@ from passnet.config import (
     METRICS,
     ConfigurationError,
     Experiment,
-    experiment_parameter_counts,
+    parameter_counts,
     to_json,
 )
 from passnet.config.overrides import setting_keys
@@ -37,8 +37,9 @@ def run(args: argparse.Namespace) -> int:
     if others:
         raise ConfigurationError(f"got {name} and {', '.join(others)}: show takes one preset")
     experiment = chosen_experiment(name, args)
-    counts = experiment_parameter_counts(experiment)
-    shapes, backends = _network(experiment)
+    inputs, outputs = _sizes(experiment)
+    counts = parameter_counts(experiment.model, inputs, outputs)
+    shapes, backends = _network(experiment, inputs, outputs)
     if args.json:
         print_json(
             {
@@ -56,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"aim: {experiment.aim.metric} {figure(experiment.aim.value)}")
     for note in experiment.notes:
         print(f"note: {note}")
-    print(f"\nparameters: {counts.model} as built, {counts.paper} by the paper's convention")
+    convention = "" if counts.paper is None else f", {counts.paper} by the paper's convention"
+    print(f"\nparameters: {counts.model} as built{convention}")
     print(table(("parameter", "shape"), list(shapes.items())))
     print("\nbackends on this machine, fastest first:")
     print(table(("backend", "can run it"), list(backends.items())))
@@ -82,18 +84,26 @@ def _paper(experiment: Experiment) -> str:
     return ", ".join(words) + f"  [{METRICS[paper.metric].meaning}]"
 
 
-def _network(experiment: Experiment) -> tuple[dict[str, str], dict[str, str]]:
+def _sizes(experiment: Experiment) -> tuple[int, int]:
+    """Inputs and outputs of the network, from the text where only it tells."""
+    inputs, outputs = experiment.task.inputs, experiment.task.outputs
+    if inputs is not None and outputs is not None:
+        return inputs, outputs
+    from passnet.training.problem import build_task
+
+    task = build_task(experiment.task)
+    return task.input_size, task.output_size
+
+
+def _network(
+    experiment: Experiment, inputs: int, outputs: int
+) -> tuple[dict[str, str], dict[str, str]]:
     import torch
 
     from passnet.layers import UnitaryRNN
     from passnet.layers.recurrent import RecurrentLayer
     from passnet.training.model import build_model
-    from passnet.training.problem import build_task
 
-    inputs, outputs = experiment.task.inputs, experiment.task.outputs
-    if inputs is None or outputs is None:
-        task = build_task(experiment.task)
-        inputs, outputs = task.input_size, task.output_size
     network = build_model(
         experiment.model, inputs, outputs=outputs, readout="steps", seed=experiment.seed
     )
