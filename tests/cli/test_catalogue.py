@@ -242,3 +242,20 @@ def test_every_command_has_help(command, capsys):
         main([command, "--help"])
     assert left.value.code == 0
     assert len(capsys.readouterr().out) > 200
+
+
+@pytest.mark.parametrize(
+    ("command", "parts"),
+    [
+        (
+            "train",
+            ["[--seeds SEEDS]", "[--at-once N]", "[--minutes MINUTES]", "0..4", "not how many"],
+        ),
+        ("reproduce", ["[--seeds N]", "how many seeds of each row", "0..4"]),
+    ],
+)
+def test_help_names_values_and_gives_examples(command, parts, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert [part for part in parts if part not in said] == []

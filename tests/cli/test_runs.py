@@ -17,7 +17,7 @@ from passnet.bench.cases import GPU_CASES
 from passnet.bench.contenders import Contender
 from passnet.bench.measure import WAYS, Row, _calls, _in_one_thread, _of
 from passnet.bench.record import growth, ratios
-from passnet.cli import main
+from passnet.cli import bench, main
 from passnet.cli.live import live
 from passnet.training.events import Evaluated, Started, Updated
 
@@ -270,6 +270,9 @@ def test_ratios_to_ours_as_it_is_and_like_for_like():
         "nn.GRU bf16": (2.0, 2.5),
         "nn.GRU bf16 graph": (1.5, None),  # ours was not timed so
     }
+    header, *lines = bench._table(rows).splitlines()
+    assert header.endswith("  ms / passnet  ms / passnet alike")
+    assert lines[5].split()[-2:] == ["3.50x", "7.00x"]
 
 
 def test_bench_names_its_cases_when_none_is_meant(capsys):

@@ -62,7 +62,11 @@ def add(commands) -> None:
     )
     parser.add_argument("name", metavar="NAME", help="a table or figure, as listed below")
     parser.add_argument(
-        "--seeds", default="3", metavar="3", help="how many of each row (3), or which: 0..4 or 1,5"
+        "--seeds",
+        default="3",
+        metavar="N",
+        help="how many seeds of each row, the first N (3); or which, a range or a list such as "
+        "0..4 or 1,5",
     )
     parser.add_argument("--device", help="cpu, cuda, cuda:1 …; default a GPU where there is one")
     add_data_dir(parser)

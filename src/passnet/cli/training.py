@@ -57,7 +57,10 @@ def add(commands) -> None:
     add_overrides(parser)
     parser.add_argument("--seed", type=int, help="seed of the run (the preset's, usually 0)")
     parser.add_argument(
-        "--seeds", metavar="0..4", help="several runs, such as 0..4 or 1,5,7, side by side on a GPU"
+        "--seeds",
+        metavar="SEEDS",
+        help="one run for each of these seeds, side by side on a GPU: a range or a list such as "
+        "0..4 or 1,5,7, not how many",
     )
     parser.add_argument(
         "--out",
@@ -75,16 +78,16 @@ def add(commands) -> None:
     parser.add_argument(
         "--at-once",
         type=count_of("runs, such as 6"),
-        metavar="6",
+        metavar="N",
         help="how many of several runs share a GPU at a time, the others wait (6); a CPU takes "
         "one after another",
     )
     parser.add_argument(
         "--minutes",
         type=minutes,
-        metavar="9",
-        help="end with the last evaluation that fits into so many minutes of training; with more, "
-        "or without this, the same command goes on",
+        metavar="MINUTES",
+        help="end with the last evaluation that fits into so many minutes of training, such as 9; "
+        "with more, or without this, the same command goes on",
     )
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
     parser.add_argument("--quiet", action="store_true", help="show only warnings while it runs")
