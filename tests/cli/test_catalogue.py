@@ -42,6 +42,34 @@ def test_show_tells_shapes_counts_backends_and_settings(capsys):
         assert text in out
 
 
+def test_list_writes_all_counts_in_one_way(capsys):
+    assert main(["list"]) == 0
+    lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()}
+    for name, counts in (
+        ("copy-500/lrd-gru-128-50", ["44.4k", "41.7k"]),
+        ("psmnist/gru-128", ["51.3k", "51.0k"]),
+        ("char-lm/gru-1000", ["3.21M", "3.11M"]),
+        ("char-lm/gru-3298-dropout", ["33.31M", "33.0M"]),
+        ("char-lm/lrd-gru-1000-64", ["594.1k", "490k"]),
+        ("quick/character-stream", ["64.9k", "-"]),
+    ):
+        at = lines[name].index(counts[0])
+        assert lines[name][at : at + 2] == counts
+
+
+def test_show_counts_what_it_can_and_leaves_out_what_it_cannot(capsys, tmp_path):
+    (tmp_path / "mine.txt").write_text("abab cdcd abab cdcd\n" * 60)
+    for more, built, counted in (
+        ([], 64947, 45363),
+        (["--text", str(tmp_path / "mine.txt")], 31111, 28423),
+    ):
+        assert main(["show", "quick/character-stream", *more]) == 0
+        counts = f"parameters: {built} as built, {counted} by the paper's convention\n"
+        assert counts in capsys.readouterr().out
+    assert main(["show", "quick/highway-digits"]) == 0
+    assert "parameters: 65802 as built\n" in capsys.readouterr().out
+
+
 def test_show_json_follows_overrides(capsys):
     assert main(["show", "quick/copy", "--set", "model.size=40", "--json"]) == 0
     shown = json.loads(capsys.readouterr().out)
@@ -50,8 +78,31 @@ def test_show_json_follows_overrides(capsys):
 
 
 @pytest.mark.parametrize(
+    "words",
+    [
+        "--set model.size=40 batch_size=3 quick/copy",
+        "--set model.size=40 quick/copy --set batch_size=3",
+        "--set model.size=40 --json --set batch_size=3 quick/copy",
+        "--set=model.size=40 quick/copy --set batch_size=3",
+        "quick/copy --set model.size=40 batch_size=3",
+    ],
+)
+def test_a_name_may_stand_behind_the_settings(words, capsys):
+    assert main(["show", *words.split(), "--json"]) == 0
+    shown = json.loads(capsys.readouterr().out)["experiment"]
+    assert (shown["name"], shown["model"]["size"], shown["batch_size"]) == ("quick/copy", 40, 3)
+
+
+@pytest.mark.parametrize(
     ("arguments", "parts"),
     [
+        (["train"], ["no preset was named", "passnet list", "before the options"]),
+        (["show", "--set", "model.size=40"], ["no preset was named"]),
+        (["train", "--set", "updates", "quick/copy"], ["no preset was named", "updates=20"]),
+        (["train", "--set", "updates=2", "quick/cop"], ["'quick/cop'", "meant 'quick/copy'"]),
+        (["train", "--set", "updates=2", "addition"], ["'addition'", "'quick/addition'"]),
+        (["train", "quick/copy", "--set", "updates=2", "seed"], ["got 'seed', expected key=value"]),
+        (["show", "--set", "seed=2", "quick/copy", "x"], ["quick/copy and x", "one preset"]),
         (["show", "psmnist/lrd-gru-256-42"], ["perhaps you meant 'psmnist/lrd-gru-256-24'"]),
         (["train", "quick/copy", "--set", "model.siz=3"], ["'siz'", "'model.size'"]),
         (["train", "quick/copy", "--set", "batch_size=many"], ["batch_size", "many", "whole"]),
@@ -83,6 +134,9 @@ def test_show_json_follows_overrides(capsys):
         (["report", "."], ["no run was found in ."]),
         (["report", ".", "--out", "x.html", "--benchmarks", "none"], ["no folder none"]),
         (["report", ".", "--out", "none/x.html"], ["--out none/x.html", "no folder none"]),
+        (["report", ".", "--out", "x.pdf"], ["--out x.pdf", "ends in .html, not in .pdf"]),
+        (["reproduce", "table1", "--out", "x.json"], ["--out x.json", "ends in .html"]),
+        (["train", "quick/addition", "--set", "epochs=1"], ["epochs=1", "give updates instead"]),
         (["data", "verify", "imagenet"], ["imagenet", "mnist", "ptb"]),
     ],
 )
@@ -188,3 +242,20 @@ def test_every_command_has_help(command, capsys):
         main([command, "--help"])
     assert left.value.code == 0
     assert len(capsys.readouterr().out) > 200
+
+
+@pytest.mark.parametrize(
+    ("command", "parts"),
+    [
+        (
+            "train",
+            ["[--seeds SEEDS]", "[--at-once N]", "[--minutes MINUTES]", "0..4", "not how many"],
+        ),
+        ("reproduce", ["[--seeds N]", "how many seeds of each row", "0..4"]),
+    ],
+)
+def test_help_names_values_and_gives_examples(command, parts, capsys):
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert [part for part in parts if part not in said] == []

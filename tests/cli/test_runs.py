@@ -17,7 +17,7 @@ from passnet.bench.cases import GPU_CASES
 from passnet.bench.contenders import Contender
 from passnet.bench.measure import WAYS, Row, _calls, _in_one_thread, _of
 from passnet.bench.record import growth, ratios
-from passnet.cli import main
+from passnet.cli import bench, main
 from passnet.cli.live import live
 from passnet.training.events import Evaluated, Started, Updated
 
@@ -108,8 +108,7 @@ def test_several_seeds_have_their_own_folders(in_folder, capsys):
 
 
 def test_several_presets_have_their_own_folders(in_folder, capsys):
-    arguments = ["quick/copy", "quick/addition", *SMALL, "--out", "mine", "--json", "--quiet"]
-    assert train(*arguments) == 0
+    assert train(*SMALL, "quick/copy", "quick/addition", "--out", "mine", "--json", "--quiet") == 0
     results = json.loads(capsys.readouterr().out)
     assert [result["preset"] for result in results] == ["quick/copy", "quick/addition"]
     assert (in_folder / "mine/quick/addition/seed-0/result.json").is_file()
@@ -156,8 +155,16 @@ def test_what_was_asked_wrongly_is_no_failed_run(in_folder, capsys, monkeypatch)
         assert main(["train", "quick/copy", *SMALL, "--device", "cpu", *wrong]) == 2
         said = capsys.readouterr()
         assert said.out == "" and words in said.err and "starts" not in said.err
-    assert not list(in_folder.rglob("experiment.json"))
+        assert [path.name for path in in_folder.iterdir()] == ["afile"]
     assert train("quick/copy", *SMALL, "--out", "mine", "--quiet") == 0
+
+
+def test_missing_data_leave_no_folder(in_folder, capsys, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(in_folder))
+    monkeypatch.delenv("PASSNET_DATA", raising=False)
+    assert train("psmnist/lrd-gru-64-24", "char-lm/gru-1000") == 2
+    assert capsys.readouterr().err.count("is in none of") == 2
+    assert list(in_folder.iterdir()) == []
 
 
 def test_settings_on_a_folder_are_refused(in_folder, capsys):
@@ -263,6 +270,9 @@ def test_ratios_to_ours_as_it_is_and_like_for_like():
         "nn.GRU bf16": (2.0, 2.5),
         "nn.GRU bf16 graph": (1.5, None),  # ours was not timed so
     }
+    header, *lines = bench._table(rows).splitlines()
+    assert header.endswith("  ms / passnet  ms / passnet alike")
+    assert lines[5].split()[-2:] == ["3.50x", "7.00x"]
 
 
 def test_bench_names_its_cases_when_none_is_meant(capsys):

@@ -165,9 +165,11 @@ def test_a_text_task_that_contradicts_itself_is_refused(arguments, message):
 
 def test_fresh_data_have_no_epochs():
     experiment = get("quick/copy")
-    with pytest.raises(ConfigurationError, match="fresh data have no epochs"):
+    with pytest.raises(
+        ConfigurationError, match="epochs=3: fresh data have no epochs: give updates"
+    ):
         replace(experiment, updates=None, epochs=3)
-    with pytest.raises(ConfigurationError, match="fresh data have no epochs"):
+    with pytest.raises(ConfigurationError, match="evaluate_every=None: fresh data have no epochs"):
         replace(experiment, evaluate_every=None)
 
 

@@ -102,6 +102,22 @@ def test_a_damaged_run_is_left_out_and_named(tmp_path, run_folder, capsys):
     assert "run" in (tmp_path / "page.html").read_text()
 
 
+def test_where_the_only_run_is_damaged_nothing_else_is_said(run_folder, capsys):
+    (run_folder / "result.json").write_text("{}")
+    for more, out in (([], ""), (["--json"], "[]\n")):
+        assert main(["report", str(run_folder), *more]) == 1
+        said = capsys.readouterr()
+        assert said.out == out and said.err.count("\n") == 1 and "is left out" in said.err
+    assert main(["report", str(run_folder), str(run_folder / "none")]) == 2
+    assert "no folder" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["page", "page.htm", "page.HTML"])
+def test_a_page_may_have_no_ending(run_folder, tmp_path, name):
+    assert main(["report", str(run_folder), "--out", str(tmp_path / name)]) == 0
+    assert (tmp_path / name).read_text().startswith("<!")
+
+
 @pytest.mark.parametrize("key", ["value", "seconds", "updates", "parameters", "test"])
 def test_a_result_with_a_word_for_a_number_is_refused(run_folder, key):
     record = json.loads((run_folder / "result.json").read_text())

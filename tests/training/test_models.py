@@ -116,3 +116,10 @@ def test_a_urnn_says_which_backend_runs_it():
         passnet.BackendRefused, match="backend='eager' is unknown: choose one of 'auto'"
     ):
         build_model(model, INPUTS, **words, backend="eager")
+
+
+@pytest.mark.parametrize("unk", ["spelled", "symbol"])
+def test_the_alphabet_of_the_embedded_text_is_known_unread(unk):
+    task = replace(STREAM.task, unk=unk)
+    built = build_task(task)
+    assert (task.inputs, task.outputs) == (built.input_size, built.output_size)

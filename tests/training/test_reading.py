@@ -252,7 +252,7 @@ def test_missing_tensorboard_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
     with pytest.raises(RunError, match=r"pip install 'passnet\[tensorboard\]'"):
         train(ADDITION, tmp_path, device="cpu", tensorboard=True)
-    assert not (tmp_path / "experiment.json").exists()
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("precision", ["float32", "bf16"])
@@ -262,7 +262,7 @@ def test_a_backend_that_refuses_does_so_before_a_run_begins(tmp_path, precision)
     wanted = "cuda" if precision == "float32" else "cpu"
     with pytest.raises(BackendRefused, match=f"backend '{wanted}' cannot run this call: the"):
         train(experiment, tmp_path, backend=wanted, **options)
-    assert events == [] and not (tmp_path / "experiment.json").exists()
+    assert events == [] and list(tmp_path.iterdir()) == []
     other = replace(experiment, batch_size=4, updates=2)
     assert train(other, tmp_path, backend="eager", **options).backend == "eager"
 
@@ -274,8 +274,8 @@ def test_a_text_that_refuses_does_so_before_a_run_begins(tmp_path, text):
         path.write_text(text)
     task = replace(STREAM.task, source="file", path=str(path), vocabulary=None)
     with pytest.raises(DataError):
-        train(replace(STREAM, task=task), tmp_path / "run", device="cpu")
-    assert not (tmp_path / "run" / "experiment.json").exists()
+        train(replace(STREAM, task=task), tmp_path / "runs" / "run", device="cpu")
+    assert not (tmp_path / "runs").exists()
 
 
 def test_tensorboard_receives_what_the_metrics_file_does(tmp_path, monkeypatch):

@@ -11,11 +11,13 @@ import resource
 import signal
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
 from tiny_runs import ADDITION, BY_NAME, COPY, DIGITS, HIGHWAY, STREAM, TINY, outcome
 
+from passnet.config import Experiment
 from passnet.training import (
     CheckpointError,
     Evaluated,
@@ -26,6 +28,10 @@ from passnet.training import (
     Started,
     Warned,
     assembly,
+    evaluate,
+    keeper,
+    sample_text,
+    session,
     train,
 )
 from passnet.training import files as whole_files
@@ -246,16 +252,40 @@ def test_a_changed_experiment_is_refused_by_name(tmp_path):
         train(changed, tmp_path, device="cpu")
 
 
+def of_a_text(text: Path) -> Experiment:
+    text.write_text("".join(f"line {k} of a text\n" for k in range(900)))
+    return replace(STREAM, task=replace(STREAM.task, source="file", path=str(text)))
+
+
+OTHER_DATA = r"the data are not those the run .* began with \(.*text_sha256.* changed\)"
+
+
 def test_changed_data_are_refused(tmp_path):
-    text = tmp_path / "text.txt"
-    lines = [f"line {k} of a text\n" for k in range(900)]
-    text.write_text("".join(lines))
-    task = replace(STREAM.task, source="file", path=str(text))
-    experiment = replace(STREAM, task=task)
-    interrupted_run(experiment, tmp_path / "run", after=5)
-    text.write_text("".join(lines) + "Z")
-    with pytest.raises(RunError, match=r"the data are not those the run .* began with"):
-        train(experiment, tmp_path / "run", device="cpu")
+    text, run = tmp_path / "text.txt", tmp_path / "run"
+    experiment = of_a_text(text)
+    interrupted_run(experiment, run, after=5)
+    text.write_text(text.read_text() + "Z")
+    with pytest.raises(RunError, match=OTHER_DATA):
+        train(experiment, run, device="cpu")
+
+
+def test_changed_data_of_a_complete_run_are_refused(tmp_path, monkeypatch):
+    text, run = tmp_path / "text.txt", tmp_path / "run"
+    experiment = of_a_text(text)
+    result = train(experiment, run, device="cpu")
+    # Complete, it is neither prepared for training nor in need of its text.
+    monkeypatch.setattr(session, "assemble", None)
+    assert train(experiment, run, device="cpu") == result
+    exchanged = text.read_text().translate(str.maketrans("ei", "ie"))
+    for changed in (exchanged, text.read_text().upper()):
+        text.write_text(changed)
+        with pytest.raises(RunError, match=OTHER_DATA):
+            train(experiment, run, device="cpu")
+        with pytest.raises(RunError, match=OTHER_DATA):
+            evaluate(run, device="cpu")
+    assert len(sample_text(run, "line", length=9, device="cpu")) == 9
+    text.unlink()
+    assert train(experiment, run, device="cpu") == result
 
 
 def test_a_run_of_a_version_that_recorded_less_goes_on(tmp_path):
@@ -327,6 +357,32 @@ def test_checkpoints_by_the_clock(tmp_path):
     events, listener = listening()
     train(ADDITION, tmp_path, device="cpu", listener=listener, checkpoint_seconds=0)
     assert {e.update for e in events if isinstance(e, Saved)} == set(range(1, 25))
+
+
+def test_checkpoints_come_when_a_run_has_doubled_its_time(tmp_path, monkeypatch):
+    now, update = [1000.0], session.Session._update
+
+    def one_second(self):
+        now[0] += 1
+        update(self)
+
+    monkeypatch.setattr(keeper, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    monkeypatch.setattr(session.Session, "_update", one_second)
+    long = replace(ADDITION, updates=500, evaluate_every=250)
+
+    saved = []
+
+    def stop_once(event):
+        if isinstance(event, Saved):
+            saved.append(event.update)
+            if event.update == 40:
+                signal.raise_signal(signal.SIGTERM)
+
+    with pytest.raises(Interrupted):
+        train(long, tmp_path, device="cpu", listener=stop_once)
+    assert saved == [10, 20, 40, 41]
+    train(long, tmp_path, device="cpu", listener=stop_once)
+    assert saved[4:] == [82, 164, 284, 404, 500]
 
 
 def test_the_random_state_of_the_caller_is_left_alone(tmp_path):

@@ -10,6 +10,31 @@ from passnet.config import CharacterTask, ConfigurationError, Experiment, apply_
 from passnet.experiments import get
 
 
+def add_names(
+    parser: argparse.ArgumentParser, *, nargs: int | str, metavar: str, help: str
+) -> None:
+    """What a command is about; `chosen_names` reads it, and says so where it is missing."""
+    parser.add_argument("names", nargs=nargs, metavar=metavar, help=help).required = False
+
+
+def chosen_names(args: argparse.Namespace) -> list[str]:
+    """The names on a command line; where none stands elsewhere, the words behind --set's settings.
+
+    argparse takes every word after --set, also the name in `--set updates=20 quick/copy`.
+    """
+    names = list(args.names or [])
+    for group in [] if names else args.overrides:
+        end = 1 + max((k for k, word in enumerate(group) if "=" in word), default=len(group))
+        names += group[end:]
+        del group[end:]
+    if not names:
+        raise ConfigurationError(
+            "no preset was named: put one that `passnet list` shows before the options, as in "
+            "quick/copy --set updates=20"
+        )
+    return names
+
+
 def add_overrides(parser: argparse.ArgumentParser) -> None:
     """The options that change a preset."""
     parser.add_argument(

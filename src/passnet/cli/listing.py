@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from passnet.cli.tables import figure, print_json, table, thousands
-from passnet.config import ConfigurationError
+from passnet.config import ConfigurationError, printed_count
 from passnet.experiments import listing
 
 
@@ -40,7 +40,7 @@ def run(args: argparse.Namespace) -> int:
             row["matrix"],
             row["size"],
             thousands(row["parameters"]),
-            row["paper_parameters_printed"] or "-",
+            _printed(row["paper_parameters_printed"]),
             row["metric"],
             ("<" if row["paper_relation"] == "below" else "") + figure(row["paper_value"]),
             row["table"] or "-",
@@ -49,3 +49,8 @@ def run(args: argparse.Namespace) -> int:
     ]
     print(table(header, cells))
     return 0
+
+
+def _printed(text: str | None) -> str:
+    """The paper's count, written as ours are."""
+    return "-" if text is None else thousands(*printed_count(text))

@@ -29,6 +29,16 @@ def check_file(option: str, path: Path, *, written: bool = True, replaced: bool 
         _check_access(option, path, folder)
 
 
+def check_page(option: str, path: Path, *, written: bool = True) -> None:
+    """Raise where `path` cannot be a page, replaced as a whole, or its name says it is not one."""
+    check_file(option, path, written=written, replaced=True)
+    if path.suffix.lower() not in ("", ".html", ".htm"):
+        raise ConfigurationError(
+            f"{option} {path}: the page is HTML, so give a file that ends in .html, not in "
+            f"{path.suffix}"
+        )
+
+
 def check_folder(option: str, path: Path, *, written: bool = True) -> None:
     """Raise where `path` cannot be a folder or, when files are to come into it, must not be."""
     found = _nearest(path)

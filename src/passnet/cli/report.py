@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from passnet.cli.errors import FAILED
-from passnet.cli.places import check_file
+from passnet.cli.places import check_page
 
 
 def add(commands) -> None:
@@ -34,7 +34,7 @@ def add(commands) -> None:
 def run(args: argparse.Namespace) -> int:
     """Print the report or write the page."""
     if args.out is not None:
-        check_file("--out", args.out, replaced=True)
+        check_page("--out", args.out)
     from passnet.report import text_report, write_page
 
     folders = [Path(folder) for folder in args.folders]
@@ -50,5 +50,7 @@ def run(args: argparse.Namespace) -> int:
         write_page(folders, args.out, benchmarks=benchmarks, warn=warn)
         print(f"wrote {args.out}", file=sys.stderr)
     else:
-        print(text_report(folders, json=args.json, warn=warn))
+        text = text_report(folders, json=args.json, warn=warn)
+        if text:
+            print(text)
     return FAILED if left_out else 0

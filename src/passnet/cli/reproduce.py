@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from passnet.cli.data import add_data_dir
 from passnet.cli.errors import INTERRUPTED
-from passnet.cli.places import check_file, check_folder
+from passnet.cli.places import check_folder, check_page
 from passnet.cli.plans import plan_record, plan_text
 from passnet.cli.signals import leaving_at_once
 from passnet.cli.tables import print_json, table
@@ -62,7 +62,11 @@ def add(commands) -> None:
     )
     parser.add_argument("name", metavar="NAME", help="a table or figure, as listed below")
     parser.add_argument(
-        "--seeds", default="3", metavar="3", help="how many of each row (3), or which: 0..4 or 1,5"
+        "--seeds",
+        default="3",
+        metavar="N",
+        help="how many seeds of each row, the first N (3); or which, a range or a list such as "
+        "0..4 or 1,5",
     )
     parser.add_argument("--device", help="cpu, cuda, cuda:1 …; default a GPU where there is one")
     add_data_dir(parser)
@@ -110,7 +114,7 @@ def _planned(args: argparse.Namespace) -> int:
         )
     check_folder("--results", places.results, written=False)
     check_folder("--runs", places.runs, written=False)
-    check_file("--out", args.out, written=not args.dry_run, replaced=True)
+    check_page("--out", args.out, written=not args.dry_run)
     steps = read_plan(target.presets, seeds, places)
     if args.dry_run:
         if args.json:

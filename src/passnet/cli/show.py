@@ -5,9 +5,15 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from passnet.cli.choice import add_overrides, chosen_experiment
+from passnet.cli.choice import add_names, add_overrides, chosen_experiment, chosen_names
 from passnet.cli.tables import figure, print_json, table
-from passnet.config import METRICS, Experiment, experiment_parameter_counts, to_json
+from passnet.config import (
+    METRICS,
+    ConfigurationError,
+    Experiment,
+    parameter_counts,
+    to_json,
+)
 from passnet.config.overrides import setting_keys
 
 
@@ -19,7 +25,7 @@ def add(commands) -> None:
         description="Shapes and parameter counts of a preset's model, what the paper reports, "
         "every setting that --set can change, and which backend would run it here.",
     )
-    parser.add_argument("name", help="a preset's name, as `passnet list` prints it")
+    add_names(parser, nargs=1, metavar="NAME", help="a preset, as `passnet list` prints it")
     add_overrides(parser)
     parser.add_argument("--json", action="store_true", help="JSON instead of tables")
     parser.set_defaults(run=run)
@@ -27,9 +33,13 @@ def add(commands) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Print the preset."""
-    experiment = chosen_experiment(args.name, args)
-    counts = experiment_parameter_counts(experiment)
-    shapes, backends = _network(experiment)
+    name, *others = chosen_names(args)
+    if others:
+        raise ConfigurationError(f"got {name} and {', '.join(others)}: show takes one preset")
+    experiment = chosen_experiment(name, args)
+    inputs, outputs = _sizes(experiment)
+    counts = parameter_counts(experiment.model, inputs, outputs)
+    shapes, backends = _network(experiment, inputs, outputs)
     if args.json:
         print_json(
             {
@@ -47,7 +57,8 @@ def run(args: argparse.Namespace) -> int:
         print(f"aim: {experiment.aim.metric} {figure(experiment.aim.value)}")
     for note in experiment.notes:
         print(f"note: {note}")
-    print(f"\nparameters: {counts.model} as built, {counts.paper} by the paper's convention")
+    convention = "" if counts.paper is None else f", {counts.paper} by the paper's convention"
+    print(f"\nparameters: {counts.model} as built{convention}")
     print(table(("parameter", "shape"), list(shapes.items())))
     print("\nbackends on this machine, fastest first:")
     print(table(("backend", "can run it"), list(backends.items())))
@@ -73,18 +84,26 @@ def _paper(experiment: Experiment) -> str:
     return ", ".join(words) + f"  [{METRICS[paper.metric].meaning}]"
 
 
-def _network(experiment: Experiment) -> tuple[dict[str, str], dict[str, str]]:
+def _sizes(experiment: Experiment) -> tuple[int, int]:
+    """Inputs and outputs of the network, from the text where only it tells."""
+    inputs, outputs = experiment.task.inputs, experiment.task.outputs
+    if inputs is not None and outputs is not None:
+        return inputs, outputs
+    from passnet.training.problem import build_task
+
+    task = build_task(experiment.task)
+    return task.input_size, task.output_size
+
+
+def _network(
+    experiment: Experiment, inputs: int, outputs: int
+) -> tuple[dict[str, str], dict[str, str]]:
     import torch
 
     from passnet.layers import UnitaryRNN
     from passnet.layers.recurrent import RecurrentLayer
     from passnet.training.model import build_model
-    from passnet.training.problem import build_task
 
-    inputs, outputs = experiment.task.inputs, experiment.task.outputs
-    if inputs is None or outputs is None:
-        task = build_task(experiment.task)
-        inputs, outputs = task.input_size, task.output_size
     network = build_model(
         experiment.model, inputs, outputs=outputs, readout="steps", seed=experiment.seed
     )

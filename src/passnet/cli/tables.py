@@ -27,13 +27,15 @@ def print_json(value: Any) -> None:
     print(json.dumps(value, indent=2, default=str))
 
 
-def thousands(count: int | None) -> str:
-    """A count as people write it: 20.6k, 2.54M."""
+def thousands(count: int | None, unit: int = 1) -> str:
+    """A count as people write it: 20.6k, 2.54M; `unit` is that of its last known digit."""
     if count is None:
         return "-"
-    if count >= 1_000_000:
-        return f"{count / 1e6:.2f}M"
-    return f"{count / 1e3:.1f}k" if count >= 1000 else str(count)
+    for size, letter, places in ((1_000_000, "M", 2), (1000, "k", 1)):
+        if count >= size:
+            known = len(str(size // unit)) - 1
+            return f"{count / size:.{min(places, known)}f}{letter}"
+    return str(count)
 
 
 def figure(value: float | None) -> str:

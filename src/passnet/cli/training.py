@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from passnet.cli.choice import add_overrides, chosen_experiment
+from passnet.cli.choice import add_names, add_overrides, chosen_experiment, chosen_names
 from passnet.cli.data import add_data_dir
 from passnet.cli.errors import INTERRUPTED, failure_status
 from passnet.cli.numbers import count_of, minutes
@@ -23,7 +23,9 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 A run is a folder: experiment.json, metrics.jsonl, checkpoints/, result.json. The same command goes
-on where it stopped, after Ctrl-C, a kill or a power cut, and ends with the same numbers.
+on, after Ctrl-C from where it stopped, after a kill or a power cut from its newest checkpoint, and
+ends with the same numbers. Checkpoints come after 10, 20, 40, 80 and 160 seconds, then every two
+minutes.
 
   passnet train quick/copy
   passnet train copy-500/lrd-gru-128-50 --seeds 0..4
@@ -46,16 +48,19 @@ def add(commands) -> None:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument(
-        "names",
-        metavar="NAME|FOLDER",
+    add_names(
+        parser,
         nargs="+",
+        metavar="NAME|FOLDER",
         help="a preset, or the folder of a run; several train side by side on a GPU",
     )
     add_overrides(parser)
     parser.add_argument("--seed", type=int, help="seed of the run (the preset's, usually 0)")
     parser.add_argument(
-        "--seeds", metavar="0..4", help="several runs, such as 0..4 or 1,5,7, side by side on a GPU"
+        "--seeds",
+        metavar="SEEDS",
+        help="one run for each of these seeds, side by side on a GPU: a range or a list such as "
+        "0..4 or 1,5,7, not how many",
     )
     parser.add_argument(
         "--out",
@@ -73,16 +78,16 @@ def add(commands) -> None:
     parser.add_argument(
         "--at-once",
         type=count_of("runs, such as 6"),
-        metavar="6",
+        metavar="N",
         help="how many of several runs share a GPU at a time, the others wait (6); a CPU takes "
         "one after another",
     )
     parser.add_argument(
         "--minutes",
         type=minutes,
-        metavar="9",
-        help="end with the last evaluation that fits into so many minutes of training; with more, "
-        "or without this, the same command goes on",
+        metavar="MINUTES",
+        help="end with the last evaluation that fits into so many minutes of training, such as 9; "
+        "with more, or without this, the same command goes on",
     )
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
     parser.add_argument("--quiet", action="store_true", help="show only warnings while it runs")
@@ -174,7 +179,7 @@ def _plans(args: argparse.Namespace) -> list[tuple[Experiment, Path]]:
         raise ConfigurationError("--seed and --seeds: give one of them")
     seeds = parse_seeds(args.seeds) if args.seeds else [args.seed]
     plans = []
-    args.names = list(dict.fromkeys(args.names))
+    args.names = list(dict.fromkeys(chosen_names(args)))
     for name in args.names:
         if (Path(name) / "experiment.json").is_file():
             plans.append(_saved(name, args))

@@ -20,6 +20,7 @@ from passnet.config.parameters import (
     experiment_parameter_counts,
     model_parameter_count,
     paper_parameter_count,
+    parameter_counts,
     printed_count,
 )
 from passnet.config.plain import from_json, to_json
@@ -89,6 +90,7 @@ __all__ = [
     "identity",
     "model_parameter_count",
     "paper_parameter_count",
+    "parameter_counts",
     "printed_count",
     "setting_keys",
     "to_json",

@@ -102,13 +102,16 @@ class Experiment:
                 f"updates={self.updates} and epochs={self.epochs}: give exactly one of them and "
                 "none for the other"
             )
-        if getattr(self.task, "train_size", 1) is None and None in (
-            self.updates,
-            self.evaluate_every,
-        ):
+        fresh = getattr(self.task, "train_size", 1) is None
+        if fresh and self.epochs is not None:
             raise ConfigurationError(
-                f"updates={self.updates} and evaluate_every={self.evaluate_every}: fresh data have "
-                "no epochs, so give both in updates"
+                f"epochs={self.epochs}: fresh data have no epochs: give updates instead, or a "
+                "task.train_size"
+            )
+        if fresh and self.evaluate_every is None:
+            raise ConfigurationError(
+                "evaluate_every=None: fresh data have no epochs to end with an evaluation: give "
+                "how many updates, or a task.train_size"
             )
         if self.batch_size % self.accumulate:
             raise ConfigurationError(

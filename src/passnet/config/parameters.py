@@ -70,12 +70,8 @@ def model_parameter_count(model: Model, inputs: int, outputs: int) -> int:
     return body + features * outputs + outputs
 
 
-def experiment_parameter_counts(experiment: Experiment) -> Counts:
-    """Both counts of an experiment; None for a cell the convention does not cover, and both None
-    while the vocabulary of a text is not known."""
-    model, inputs, outputs = experiment.model, experiment.task.inputs, experiment.task.outputs
-    if inputs is None or outputs is None:
-        return Counts(None, None)
+def parameter_counts(model: Model, inputs: int, outputs: int) -> Counts:
+    """Both counts of a model; the paper's is None for what its convention does not cover."""
     paper = None
     if model.cell in ("gru", "lstm") and model.num_layers == 1 and model.head_hidden is None:
         paper = paper_parameter_count(
@@ -87,6 +83,14 @@ def experiment_parameter_counts(experiment: Experiment) -> Counts:
             input_matrices=model.gates if model.cell == "lstm" else 1,
         )
     return Counts(paper, model_parameter_count(model, inputs, outputs))
+
+
+def experiment_parameter_counts(experiment: Experiment) -> Counts:
+    """Both counts of an experiment; both None while the vocabulary of a text is not known."""
+    inputs, outputs = experiment.task.inputs, experiment.task.outputs
+    if inputs is None or outputs is None:
+        return Counts(None, None)
+    return parameter_counts(experiment.model, inputs, outputs)
 
 
 def printed_count(text: str) -> tuple[int, int]:

@@ -13,6 +13,8 @@ _SIZES = (6000, 1000, 1000)
 """Synthetic digits of training, validation and test."""
 _MNIST = 50_000
 """Digits of MNIST in training."""
+_EMBEDDED = 51
+"""Symbols of the text that comes with the library."""
 
 
 @dataclass(frozen=True)
@@ -172,12 +174,12 @@ class CharacterTask:
     @property
     def inputs(self) -> int | None:
         """Symbols read, or None until the text is known."""
-        return self.vocabulary
+        return _EMBEDDED if self.source == "embedded" else self.vocabulary
 
     @property
     def outputs(self) -> int | None:
         """Symbols predicted, or None until the text is known."""
-        return self.vocabulary
+        return self.inputs
 
     def __post_init__(self) -> None:
         check_types(self)

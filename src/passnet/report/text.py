@@ -28,11 +28,18 @@ def text_report(
     """The runs in and below the folders as a table and curves, or as one JSON document.
 
     Seeds of one experiment share a row: the mean of their test scores ± the sample standard
-    deviation. A damaged run is an error or, with `warn`, left out and told to it.
+    deviation. A damaged run is an error or, with `warn`, left out and told to it; where nothing
+    else is there, the text is empty and the JSON an empty list.
     """
-    places = list(folders)
-    groups = group_runs(find_runs(places, warn=warn))
-    if not groups:
+    places, damaged = list(folders), []
+
+    def tell(text: str) -> None:
+        damaged.append(text)
+        if warn is not None:
+            warn(text)
+
+    groups = group_runs(find_runs(places, warn=None if warn is None else tell))
+    if not groups and not damaged:
         where = ", ".join(str(place) for place in places) or "no folder"
         raise NothingThere(
             f"no run was found in {where}: `passnet train NAME` makes one, a folder with an "
@@ -40,6 +47,8 @@ def text_report(
         )
     if json:
         return json_module.dumps([_record(group) for group in groups], indent=2, allow_nan=False)
+    if not groups:
+        return ""
     parts = [_table([_row(group) for group in groups]), *_remarks(groups), *_plots(groups)]
     return "\n\n".join(parts)
 

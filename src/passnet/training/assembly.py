@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from passnet.config import CharacterTask, Experiment
 from passnet.layers import count_parameters
@@ -26,12 +26,16 @@ from passnet.training.update import Meters, Update, autocast
 LINES = 200
 """About how many lines of training the metrics of a short run have; a long one has every 100th."""
 
+Pause = float | Literal["growing"] | None
+"""Seconds between checkpoints, None for none by the clock."""
+
 
 @dataclass(frozen=True)
 class Options:
     """How a run is carried out; none of it changes what it computes, but for rounding.
 
-    checkpoint_every, checkpoint_seconds: a checkpoint after so many updates or seconds.
+    checkpoint_every, checkpoint_seconds: a checkpoint after so many updates or seconds; "growing"
+        is after as many seconds as the run had taken at the last one, within limits.
     capture: False keeps the step out of a CUDA graph.
     minutes: the last evaluation that fits into them ends the run, which can go on with more.
     """
@@ -40,7 +44,7 @@ class Options:
     backend: str = "auto"
     data_dir: str | os.PathLike[str] | None = None
     checkpoint_every: int | None = None
-    checkpoint_seconds: float | None = 120.0
+    checkpoint_seconds: Pause = "growing"
     capture: bool = True
     tensorboard: bool = False
     minutes: float | None = None

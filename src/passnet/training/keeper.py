@@ -21,6 +21,8 @@ from passnet.training.state import packed, restored_
 from passnet.training.tensorboard import board_writer, open_board
 
 AGREED_EVERY = 16
+SHORTEST, LONGEST = 10.0, 120.0
+"""Seconds between checkpoints whose pauses grow: a kill then costs half of a short run at most."""
 
 
 @final
@@ -44,7 +46,8 @@ class Keeper:
                 # What refuses does so before a folder holds a run that never began.
                 board_writer()
             if self.folder.exists():
-                self.folder.check_same(parts.experiment, parts.data)
+                self.folder.check_experiment(parts.experiment)
+                self.folder.check_data(parts.data)
             else:
                 self.folder.begin(parts.experiment, self._facts())
             saved = load_newest(
@@ -82,11 +85,18 @@ class Keeper:
 
     def due(self) -> bool:
         """Whether it is time for a checkpoint."""
-        every, seconds = self.options.checkpoint_every, self.options.checkpoint_seconds
+        every, seconds = self.options.checkpoint_every, self._pause()
         due = every is not None and self.parts.training.progress.update % every == 0
         if seconds is not None and self.agreeing:
             due |= self.parts.world.any(time.monotonic() - self._saved_at >= seconds)
         return due
+
+    def _pause(self) -> float | None:
+        """Seconds from the last checkpoint to the next, None for none by the clock."""
+        seconds = self.options.checkpoint_seconds
+        if seconds != "growing":
+            return seconds
+        return min(max(self.parts.training.progress.seconds, SHORTEST), LONGEST)
 
     def save(self) -> None:
         """Write a checkpoint; every process calls this."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import torch
 
 from passnet.config import Experiment
-from passnet.training.assembly import Options
+from passnet.training.assembly import Options, Pause
 from passnet.training.distributed import choose_device, current, joined
 from passnet.training.events import Listener, silent
 from passnet.training.result import Result
@@ -27,7 +27,7 @@ def train(
     data_dir: str | os.PathLike[str] | None = None,
     listener: Listener = silent,
     checkpoint_every: int | None = None,
-    checkpoint_seconds: float | None = 120.0,
+    checkpoint_seconds: Pause = "growing",
     capture: bool = True,
     tensorboard: bool = False,
     minutes: float | None = None,
@@ -37,8 +37,10 @@ def train(
     A folder whose run is complete gives its result at once. With resume=False a folder that holds a
     run is refused. With `minutes` the last evaluation that fits into them ends the run; with more,
     or without, the same call goes on from there. SIGTERM and Ctrl-C save the run and raise
-    Interrupted. Under torchrun all processes call this and train one model together; the first
-    writes the files.
+    Interrupted. A checkpoint is written every `checkpoint_every` updates and `checkpoint_seconds`
+    seconds, None for never; "growing" is whenever a run has doubled its time, at least 10 and at
+    most 120 seconds apart. Under torchrun all processes call this and train one model together; the
+    first writes the files.
     """
     options = Options(
         resume=resume,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
 from passnet import tasks
 from passnet.config import (
@@ -13,6 +14,7 @@ from passnet.config import (
     SequentialMnistTask,
     Task,
 )
+from passnet.tasks.corpus import load_corpus
 from passnet.tasks.task import Task as Problem
 
 
@@ -65,6 +67,20 @@ def build_task(task: Task, *, data_dir: str | os.PathLike[str] | None = None) ->
             )
         case CharacterTask():
             return _character(task, folder)
+
+
+def quick_record(task: Task) -> dict[str, str]:
+    """What of a task's data may have become another since a run ended, without preparing them.
+
+    That is a text of the user's, where it is there: published files are compared with their SHA-256
+    whenever they are read, and the rest is drawn.
+    """
+    if not isinstance(task, CharacterTask) or task.path is None:
+        return {}
+    path = Path(task.path).expanduser()
+    if not path.is_file():
+        return {}
+    return {"text_sha256": load_corpus(task.source, path=path, unk=task.unk).digest()}
 
 
 def _character(task: CharacterTask, folder: str | None) -> Problem:

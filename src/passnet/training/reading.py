@@ -75,10 +75,14 @@ def evaluate(
     backend: str = "auto",
     data_dir: str | os.PathLike[str] | None = None,
 ) -> dict[str, float]:
-    """Scores of a run's selected parameters on a split of its task; nothing is written."""
+    """Scores of a run's selected parameters on a split of its task; nothing is written.
+
+    Data that are not those the run was trained on are refused.
+    """
     run = load_run(folder)
     with joined(choose_device(device)) as world:
         task = build_task(run.experiment.task, data_dir=data_dir).to(world.device)
+        run.folder.check_data(task.record())
         network = run.network(
             inputs=task.input_size,
             outputs=task.output_size,

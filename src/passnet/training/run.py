@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
-from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO, final
+from typing import Any, final
 
 import safetensors.torch
 from safetensors import SafetensorError
@@ -18,12 +17,8 @@ from passnet.config import ConfigurationError, Experiment, differences, from_jso
 from passnet.training.checkpoint import load_newest
 from passnet.training.errors import Refused, RunError
 from passnet.training.files import json_bytes, plain, write_whole
+from passnet.training.guard import RUN, guarded
 from passnet.training.result import Result
-
-try:
-    import fcntl
-except ImportError:  # not a POSIX system: runs are not guarded against each other there
-    fcntl = None
 
 FORMAT, VERSION = "passnet-run", 1
 
@@ -42,7 +37,7 @@ class RunFolder:
 
     @property
     def experiment_file(self) -> Path:
-        return self.path / "experiment.json"
+        return self.path / RUN
 
     @property
     def metrics_file(self) -> Path:
@@ -64,53 +59,9 @@ class RunFolder:
         """Whether a run began here."""
         return self.experiment_file.exists()
 
-    @contextlib.contextmanager
-    def guarded(self) -> Iterator[None]:
-        """Nobody else trains in this folder meanwhile; ends with the process, however it ends."""
-        self._make()
-        if fcntl is None:
-            yield
-            return
-        with self._open_lock() as lock:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise RunError(
-                    f"another process trains in {self.path}: wait for it, or use another folder"
-                ) from error
-            except OSError:
-                # Some network file systems have no locks: then the user is the guard.
-                pass
-            yield
-
-    def _open_lock(self) -> TextIO:
-        try:
-            return open(self.path / "lock", "w")
-        except OSError as error:
-            raise Refused(
-                f"nothing can be written in {self.path} ({error.strerror or error}): give another "
-                "folder, or allow it"
-            ) from error
-
-    def _make(self) -> None:
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            found = list(self.path.iterdir())
-        except OSError as error:
-            raise Refused(
-                f"cannot make the folder {self.path} ({error.strerror or error}): give a folder "
-                "that is new or holds a run, where files may be written"
-            ) from error
-        strangers = [p.name for p in found if p.name != "lock"]
-        if strangers and not self.exists() and not self._leftovers(strangers):
-            raise Refused(
-                f"{self.path} holds {strangers[0]} and no experiment.json: give an empty or new "
-                "folder"
-            )
-
-    @staticmethod
-    def _leftovers(names: list[str]) -> bool:
-        return set(names) <= {"experiment.json.tmp"}
+    def guarded(self) -> AbstractContextManager[None]:
+        """Nobody else trains in this folder meanwhile; a run that does not begin leaves nothing."""
+        return guarded(self.path)
 
     def begin(self, experiment: Experiment, facts: dict[str, Any]) -> None:
         """Write what the run is, with `facts` about data, versions and machine beside it."""
@@ -140,8 +91,8 @@ class RunFolder:
         except (ConfigurationError, KeyError) as error:
             raise RunError(f"{self.experiment_file} cannot be understood: {error}") from error
 
-    def check_same(self, experiment: Experiment, data: dict[str, Any] | None) -> None:
-        """Raise when the folder's run is of another experiment, or of other data where given."""
+    def check_experiment(self, experiment: Experiment) -> None:
+        """Raise when the folder's run is of another experiment."""
         changed = differences(self.experiment(), experiment)
         if changed:
             words = [f"{key} was {old!r} and is {new!r}" for key, (old, new) in changed.items()]
@@ -149,8 +100,9 @@ class RunFolder:
                 f"{self.path} holds a run of another experiment ({'; '.join(words[:5])}): train "
                 "in another folder, or with the old settings"
             )
-        if data is None:
-            return
+
+    def check_data(self, data: dict[str, Any]) -> None:
+        """Raise when the folder's run began with other data than those of this record."""
         before, now = self.read().get("data") or {}, json.loads(json.dumps(plain(data)))
         # What an earlier version did not record is a setting that the experiment has.
         other = sorted(key for key in now.keys() & before.keys() if before[key] != now[key])

@@ -16,6 +16,7 @@ from passnet.training.events import Finished, Listener, Started
 from passnet.training.keeper import Keeper
 from passnet.training.machine import device_name
 from passnet.training.optimisers import set_rate
+from passnet.training.problem import quick_record
 from passnet.training.progress import judge, keeps_best
 from passnet.training.recorder import Recorder
 from passnet.training.result import DIVERGED, Result
@@ -106,8 +107,10 @@ class Session:
                 raise RunError(
                     f"{self.folder.path} holds a run already: resume it, or train in another folder"
                 )
-            self.folder.check_same(self.experiment, None)
+            self.folder.check_experiment(self.experiment)
             found = self.folder.result()
+            if found is not None:
+                self.folder.check_data(quick_record(self.experiment.task))
             if found is not None and self.limit.allows_more(found.stopped):
                 found = None if self.folder.can_go_on() else found
         record = json.loads(self.world.send(json.dumps(found and found.record()).encode()))

@@ -14,7 +14,7 @@ import torch
 from passnet.config import Experiment
 from passnet.ops import BackendRefused
 from passnet.tasks.data import DataError
-from passnet.training.assembly import Options
+from passnet.training.assembly import Options, Pause
 from passnet.training.distributed import World, choose_device, current
 from passnet.training.errors import Refused, RunError
 from passnet.training.events import Listener, silent
@@ -42,7 +42,7 @@ def train_together(
     listener: Listener = silent,
     listeners: Sequence[Listener] | None = None,
     checkpoint_every: int | None = None,
-    checkpoint_seconds: float | None = 120.0,
+    checkpoint_seconds: Pause = "growing",
     capture: bool = True,
     tensorboard: bool = False,
     minutes: float | None = None,
@@ -53,8 +53,8 @@ def train_together(
     On a GPU up to `at_once` take turns update by update, each on a stream of its own, so that small
     models share the chip, and the next begins when one ends; each computes what it would compute
     alone. SIGTERM and Ctrl-C save all of them. `listeners` gives each run its own listener;
-    otherwise all tell `listener`. `minutes` are those of each run. Any other error of a run is
-    raised when the others have ended.
+    otherwise all tell `listener`. `minutes` are those of each run, and all other options are as in
+    `train`. Any other error of a run is raised when the others have ended.
     """
     if at_once < 1:
         raise ValueError(f"at_once={at_once}: give the number of runs side by side, 1 or more")
