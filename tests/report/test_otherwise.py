@@ -47,9 +47,9 @@ def test_a_score_with_other_settings_stands_beside_the_row(tmp_path):
 
 def test_seeds_below_a_bound_are_counted(tmp_path):
     write_run(tmp_path / "paper", experiment_of(COPY), value=0.002)
-    for seed, value in enumerate((0.0005, 0.002, None)):
+    for seed, value in enumerate((0.0005, 0.002, None, 0.0004)):
         rate = replace(get(COPY).optimiser, learning_rate=0.0015)
         trial = experiment_of(COPY, seed=seed, optimiser=rate)
         diverged = None if value is not None else 900
         write_run(tmp_path / f"trial-{seed}", trial, value=value, diverged=diverged)
-    assert words(tmp_path, COPY) == ["with optimiser.learning_rate=0.0015 reached by 1 of 3 seeds"]
+    assert words(tmp_path, COPY) == ["with optimiser.learning_rate=0.0015 reached by 2 of 4 seeds"]
