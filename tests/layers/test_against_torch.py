@@ -256,6 +256,15 @@ def test_weights_of_another_kind_are_named():
         passnet.LSTM(M, 7).load_state_dict(nn.RNN(M, 7).state_dict())
 
 
+def test_weights_with_a_projection_and_without_a_matrix_are_named():
+    with pytest.raises(ValueError, match=r"proj_size=3 is not taken"):
+        passnet.LSTM(M, 7).load_state_dict(nn.LSTM(M, 7, proj_size=3).state_dict())
+    weights = nn.GRU(M, 7).state_dict()
+    del weights["weight_hh_l0"]
+    with pytest.raises(RuntimeError, match=r"Missing key.*cells\.0\.recurrent\.weight"):
+        passnet.GRU(M, 7).load_state_dict(weights)
+
+
 def test_what_from_torch_takes_from_the_module_is_not_given_again():
     with pytest.raises(TypeError, match="batch_first, device: this comes from the layer itself"):
         passnet.GRU.from_torch(nn.GRU(M, SIZE), batch_first=True, device="cpu")

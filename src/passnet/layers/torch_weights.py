@@ -31,7 +31,9 @@ def rename_torch_weights(module, state_dict, prefix, *_) -> None:
             "these are weights of a torch.nn.GRU, which resets after the product: under "
             "reset='before' they would be another function; use reset='after'"
         )
-    _check_gates(module, state_dict[f"{prefix}weight_hh_l0"])
+    projection = state_dict.get(f"{prefix}weight_hr_l0")
+    refuse_projection(0 if projection is None else len(projection))
+    _check_gates(module, state_dict.get(f"{prefix}weight_hh_l0"))
     for name in module.state_names:
         start = getattr(module, f"initial_{name}")
         if start is not None:  # torch.nn starts from zero
@@ -46,8 +48,10 @@ def rename_torch_weights(module, state_dict, prefix, *_) -> None:
             state_dict[f"{prefix}cells.{index}.{name}"] = tensor
 
 
-def _check_gates(module, recurrent: Tensor) -> None:
+def _check_gates(module, recurrent: Tensor | None) -> None:
     """Raise a sentence where the matrices of a state are those of another kind of layer."""
+    if recurrent is None:  # load_state_dict says what is missing
+        return
     rows, units = recurrent.shape
     gates = len(module.cells[0].gate_names)
     if rows == gates * units:
