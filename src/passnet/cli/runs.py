@@ -14,7 +14,9 @@ def add(commands) -> None:
     evaluate = commands.add_parser(
         "evaluate",
         help="score a run's selected parameters",
-        description="Score the selected parameters of a run, finished or not, on one split.",
+        description="Score the selected parameters of a run, finished or not, on one split. "
+        "Chance is the score of a model without memory: for digits their frequencies, for text "
+        "which character follows the last one how often.",
     )
     evaluate.add_argument("run_folder", metavar="RUN", help="the folder of a run")
     evaluate.add_argument("--split", choices=("valid", "test"), default="test")
