@@ -52,7 +52,7 @@ def refuse(text):
 def test_what_is_saved_comes_back_bit_for_bit(tmp_path):
     saved = checkpoint(7)
     save_checkpoint(tmp_path, saved)
-    loaded = load_newest(tmp_path, identity="abc", warn=refuse)
+    loaded = load_newest(tmp_path, identities=["abc"], warn=refuse)
     assert (loaded.update, loaded.identity, loaded.record) == (7, "abc", saved.record)
     assert loaded.tensors.keys() == saved.tensors.keys()
     for name, tensor in saved.tensors.items():
@@ -213,7 +213,7 @@ def test_a_save_that_was_cut_short_is_passed_over(tmp_path):
 def test_a_checkpoint_of_another_experiment_is_refused(tmp_path):
     save_checkpoint(tmp_path, checkpoint(2, identity="abc"))
     with pytest.raises(CheckpointError, match="belongs to another experiment"):
-        load_newest(tmp_path, identity="xyz", warn=refuse)
+        load_newest(tmp_path, identities=["xyz"], warn=refuse)
 
 
 def test_a_file_is_on_disk_before_it_takes_its_name(tmp_path, monkeypatch):

@@ -25,7 +25,8 @@ _EPILOG = """\
 A run is a folder: experiment.json, metrics.jsonl, checkpoints/, result.json. The same command goes
 on, after Ctrl-C from where it stopped, after a kill or a power cut from its newest checkpoint, and
 ends with the same numbers. Checkpoints come after 10, 20, 40, 80 and 160 seconds, then every two
-minutes.
+minutes. With a larger --set updates=... a run goes on as well, if nothing in it (a cosine, an
+average of the last third) depended on how many there were to be.
 
   passnet train quick/copy
   passnet train copy-500/lrd-gru-128-50 --seeds 0..4

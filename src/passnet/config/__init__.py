@@ -4,6 +4,7 @@ from passnet.config.chrono import Chrono
 from passnet.config.errors import ConfigurationError
 from passnet.config.experiment import Aim, Experiment, PaperResult
 from passnet.config.identity import identity
+from passnet.config.longer import looks_ahead, why_not_longer
 from passnet.config.matrix import (
     BlockDiagonal,
     BlockDiagonalPlusLowRank,
@@ -88,10 +89,12 @@ __all__ = [
     "experiment_parameter_counts",
     "from_json",
     "identity",
+    "looks_ahead",
     "model_parameter_count",
     "paper_parameter_count",
     "parameter_counts",
     "printed_count",
     "setting_keys",
     "to_json",
+    "why_not_longer",
 ]

@@ -7,7 +7,14 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from passnet.config import METRICS, Cosine, Experiment, HalveOnPlateau, differences, identity
+from passnet.config import (
+    METRICS,
+    Experiment,
+    HalveOnPlateau,
+    differences,
+    identity,
+    looks_ahead,
+)
 from passnet.experiments import get, names
 from passnet.report.read import Run
 
@@ -209,8 +216,11 @@ def as_long(experiment: Experiment) -> Experiment:
     preset = get(experiment.name) if experiment.name in names() else None
     if preset is None or preset.patience is None or preset.updates is None:
         return experiment
-    ahead = isinstance(experiment.schedule, Cosine) or experiment.ema is not None
-    if ahead or experiment.updates is None or experiment.updates >= preset.updates:
+    if (
+        looks_ahead(experiment)
+        or experiment.updates is None
+        or experiment.updates >= preset.updates
+    ):
         return experiment
     return replace(experiment, updates=preset.updates)
 

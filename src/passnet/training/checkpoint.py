@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ def save_checkpoint(folder: Path, checkpoint: Checkpoint) -> Path:
 def load_newest(
     folder: Path,
     *,
-    identity: str | None = None,
+    identities: Collection[str] | None = None,
     warn: Callable[[str], None],
     set_aside: bool = False,
 ) -> Checkpoint | None:
@@ -97,7 +97,7 @@ def load_newest(
     faults: list[tuple[Path, str]] = []
     for manifest in reversed(manifests):
         try:
-            checkpoint = load_checkpoint(manifest, identity=identity)
+            checkpoint = load_checkpoint(manifest, identities=identities)
         except CheckpointError as error:
             faults.append((manifest, str(error)))
             continue
@@ -115,10 +115,10 @@ def load_newest(
     return None
 
 
-def load_checkpoint(manifest: Path, *, identity: str | None = None) -> Checkpoint:
-    """Read and verify one checkpoint by its manifest; of `identity`, if given."""
+def load_checkpoint(manifest: Path, *, identities: Collection[str] | None = None) -> Checkpoint:
+    """Read and verify one checkpoint by its manifest; of one of `identities`, if given."""
     body = _read_manifest(manifest)
-    if identity is not None and body["identity"] != identity:
+    if identities is not None and body["identity"] not in identities:
         raise CheckpointError(f"{manifest} belongs to another experiment")
     (name, facts), *_ = body["files"].items()
     data = manifest.with_name(name)

@@ -48,11 +48,12 @@ class Keeper:
             if self.folder.exists():
                 self.folder.check_experiment(parts.experiment)
                 self.folder.check_data(parts.data)
+                self.folder.lengthen(parts.experiment)
             else:
                 self.folder.begin(parts.experiment, self._facts())
             saved = load_newest(
                 self.folder.checkpoints,
-                identity=identity(parts.experiment),
+                identities={identity(parts.experiment), *self.folder.identities()},
                 warn=self.recorder.warn,
                 set_aside=True,
             )

@@ -7,6 +7,7 @@ from typing import Any
 
 from passnet.training.time_limit import given_minutes
 
+ALL_TAKEN = "updates: all are taken"
 DIVERGED = "diverged"
 
 

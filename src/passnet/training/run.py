@@ -13,7 +13,15 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
-from passnet.config import ConfigurationError, Experiment, differences, from_json, identity, to_json
+from passnet.config import (
+    ConfigurationError,
+    Experiment,
+    differences,
+    from_json,
+    identity,
+    to_json,
+    why_not_longer,
+)
 from passnet.training.checkpoint import load_newest
 from passnet.training.errors import Refused, RunError
 from passnet.training.files import json_bytes, plain, write_whole
@@ -28,9 +36,9 @@ FORMAT, VERSION = "passnet-run", 1
 class RunFolder:
     """The files of a run.
 
-    `experiment.json` is written once, `metrics.jsonl` grows, `checkpoints/` holds the newest
-    states, `weights.safetensors` and, last of all, `result.json` appear when the run is complete;
-    one that diverged has no weights.
+    `experiment.json` is written once, and again if the run is given more updates; `metrics.jsonl`
+    grows, `checkpoints/` holds the newest states, `weights.safetensors` and, last of all,
+    `result.json` appear when the run is complete; one that diverged has no weights.
     """
 
     path: Path
@@ -92,14 +100,32 @@ class RunFolder:
             raise RunError(f"{self.experiment_file} cannot be understood: {error}") from error
 
     def check_experiment(self, experiment: Experiment) -> None:
-        """Raise when the folder's run is of another experiment."""
-        changed = differences(self.experiment(), experiment)
-        if changed:
+        """Raise when the folder's run is of another experiment; with more updates it is not."""
+        before = self.experiment()
+        changed = differences(before, experiment)
+        longer = changed.keys() == {"updates"}
+        reason = why_not_longer(before, experiment) if longer else None
+        if changed and (reason is not None or not longer):
             words = [f"{key} was {old!r} and is {new!r}" for key, (old, new) in changed.items()]
+            because = "" if reason is None else f", and {reason}"
             raise Refused(
-                f"{self.path} holds a run of another experiment ({'; '.join(words[:5])}): train "
-                "in another folder, or with the old settings"
+                f"{self.path} holds a run of another experiment ({'; '.join(words[:5])}{because}): "
+                "train in another folder, or with the old settings"
             )
+
+    def lengthen(self, experiment: Experiment) -> None:
+        """Note down how many updates the run is to have, if they are more than it began with."""
+        record = self.read()
+        if differences(self.experiment(), experiment):
+            earlier = {"identity": identity(experiment), "earlier": self.identities()}
+            self._write(
+                self.experiment_file, record | earlier | {"experiment": to_json(experiment)}
+            )
+
+    def identities(self) -> list[str]:
+        """Those of the run, which has another one with every number of updates it was given."""
+        record = self.read()
+        return [record["identity"], *record.get("earlier", [])]
 
     def check_data(self, data: dict[str, Any]) -> None:
         """Raise when the folder's run began with other data than those of this record."""

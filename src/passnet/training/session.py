@@ -11,7 +11,7 @@ from passnet.config import Experiment
 from passnet.tasks.task import Split
 from passnet.training.assembly import Assembly, Options, assemble
 from passnet.training.distributed import World
-from passnet.training.errors import Diverged, Interrupted, RunError
+from passnet.training.errors import Diverged, Interrupted, Refused, RunError
 from passnet.training.events import Finished, Listener, Started
 from passnet.training.keeper import Keeper
 from passnet.training.machine import device_name
@@ -19,7 +19,7 @@ from passnet.training.optimisers import set_rate
 from passnet.training.problem import quick_record
 from passnet.training.progress import judge, keeps_best
 from passnet.training.recorder import Recorder
-from passnet.training.result import DIVERGED, Result
+from passnet.training.result import ALL_TAKEN, DIVERGED, Result
 from passnet.training.run import RunFolder
 from passnet.training.schedules import rate_factor
 from passnet.training.scoring import put_, scoring, tensors_of, using
@@ -111,10 +111,24 @@ class Session:
             found = self.folder.result()
             if found is not None:
                 self.folder.check_data(quick_record(self.experiment.task))
-            if found is not None and self.limit.allows_more(found.stopped):
-                found = None if self.folder.can_go_on() else found
+            if found is not None and self._goes_on(found.stopped, found.updates):
+                found = None
         record = json.loads(self.world.send(json.dumps(found and found.record()).encode()))
         return None if record is None else Result.of(record)
+
+    def _goes_on(self, stopped: str, update: int) -> bool:
+        """Whether a run that ended so has more minutes now, or more updates."""
+        longer = self._has_more(stopped, update)
+        if longer and not self.folder.can_go_on():
+            raise Refused(
+                f"{self.folder.path} holds a copy without checkpoints, which cannot go on to "
+                f"{self.experiment.updates} updates: train in another folder"
+            )
+        return longer or (self.limit.allows_more(stopped) and self.folder.can_go_on())
+
+    def _has_more(self, stopped: str | None, update: int) -> bool:
+        cap = self.experiment.updates
+        return stopped == ALL_TAKEN and cap is not None and update < cap
 
     def _begin(self) -> None:
         self.parts = assemble(self.experiment, options=self.options, world=self.world)
@@ -123,7 +137,9 @@ class Session:
         )
         self.keeper.restore()
         progress = self.parts.training.progress
-        if self.limit.allows_more(progress.stopped):
+        if self.limit.allows_more(progress.stopped) or self._has_more(
+            progress.stopped, progress.update
+        ):
             progress.stopped = None
         if self.world.first:
             self.folder.reopen()
@@ -232,7 +248,7 @@ class Session:
                 training.average.restart(dict(training.network.named_parameters()))
                 progress.averaged = training.average.count
         if progress.stopped is None and progress.update == self.parts.total:
-            progress.stopped = "updates: all are taken"
+            progress.stopped = ALL_TAKEN
         if self.options.minutes is not None:
             no_room = self.world.any(self.limit.leaves_no_room(self.keeper.seconds))
             progress.stopped = progress.stopped or (self.limit.words if no_room else None)
