@@ -156,6 +156,7 @@ def _captured(contender: Contender, work: Callable[[], object]) -> Callable[[], 
 def _graphed(contender: Contender, inputs: Tensor, upstream: Tensor) -> Callable[[], object] | None:
     """A training loop's own calls of the layer, each pass of which is a graph; None as above."""
     layer = copy.deepcopy(contender.layer)  # its forward is replaced
+    layer.flatten_parameters()  # copies of torch.nn's lie apart, and would be put together anew
     try:
         with contender.precision():
             torch.cuda.make_graphed_callables(layer, (inputs,))
