@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import shutil
 import signal
 from dataclasses import replace
@@ -12,12 +11,12 @@ from pathlib import Path
 
 import pytest
 import torch
+from dying import die_at_file_operation
 from test_resume import FORKS
 from tiny_runs import ADDITION, COPY, STREAM, outcome
 
 from passnet.config import Constant, Experiment
 from passnet.training import Refused, train
-from passnet.training import files as whole_files
 
 LONG = replace(ADDITION, schedule=Constant(), ema=None, updates=24, evaluate_every=4)
 SHORT = replace(LONG, updates=12)
@@ -55,18 +54,7 @@ def test_it_may_be_unfinished(tmp_path, at_once):
 def dies(folder: str, die_at: int) -> None:
     """Go on in this process, which ends itself at the `die_at`-th file operation."""
     torch.set_num_threads(1)
-    count = iter(range(1, 10**9))
-
-    def dying(real):
-        def call(*arguments, **keywords):
-            if next(count) == die_at:
-                os.kill(os.getpid(), signal.SIGKILL)
-            return real(*arguments, **keywords)
-
-        return call
-
-    whole_files.os.replace = dying(os.replace)
-    Path.unlink = dying(Path.unlink)
+    die_at_file_operation(die_at)
     run(LONG, Path(folder))
 
 

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from dying import die_at_file_operation
 from tiny_runs import ADDITION, BY_NAME, COPY, DIGITS, HIGHWAY, STREAM, TINY, outcome
 
 from passnet.config import Experiment
@@ -34,7 +35,6 @@ from passnet.training import (
     session,
     train,
 )
-from passnet.training import files as whole_files
 
 # A forked child has PyTorch loaded already, so that dozens of them can be killed in seconds.
 FORKS = multiprocessing.get_context("fork")
@@ -52,19 +52,7 @@ def carry_out(name: str, folder: str, *, every: int, die_at: int | None = None) 
     """Train in this process, which a signal from within ends at the `die_at`-th file operation."""
     torch.set_num_threads(1)
     if die_at is not None:
-        count = iter(range(1, 10**9))
-
-        def dying(real):
-            def call(*arguments, **keywords):
-                if next(count) == die_at:
-                    os.kill(os.getpid(), signal.SIGKILL)
-                return real(*arguments, **keywords)
-
-            return call
-
-        whole_files.os.replace = dying(os.replace)
-        whole_files.os.fsync = dying(os.fsync)
-        Path.unlink = dying(Path.unlink)
+        die_at_file_operation(die_at)
     train(BY_NAME[name], folder, device="cpu", checkpoint_every=every)
 
 
