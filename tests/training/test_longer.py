@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from dying import die_at_file_operation
-from test_resume import FORKS
+from dying import FORKS, die_at_file_operation
 from tiny_runs import ADDITION, COPY, STREAM, outcome
 
 from passnet.config import Constant, Experiment

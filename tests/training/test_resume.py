@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import multiprocessing
 import os
 import random
 import resource
@@ -15,7 +14,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from dying import die_at_file_operation
+from dying import FORKS, die_at_file_operation
 from tiny_runs import ADDITION, BY_NAME, COPY, DIGITS, HIGHWAY, STREAM, TINY, outcome
 
 from passnet.config import Experiment
@@ -35,9 +34,6 @@ from passnet.training import (
     session,
     train,
 )
-
-# A forked child has PyTorch loaded already, so that dozens of them can be killed in seconds.
-FORKS = multiprocessing.get_context("fork")
 
 
 @pytest.fixture(scope="module", autouse=True)
