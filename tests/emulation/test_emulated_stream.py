@@ -10,9 +10,9 @@ import passnet
 from passnet.config.matrix import BlockDiagonal
 from passnet.layers import streaming
 from passnet.ops.cuda import large, small, stream
-from passnet.ops.cuda.gru import CudaGru
-from passnet.ops.cuda.lstm import CudaLstm
 from passnet.ops.cuda.rooms import room_of
+from passnet.ops.gru_scan.cuda import CudaGru
+from passnet.ops.lstm_scan.cuda import CudaLstm
 
 KINDS = {
     "GRU after": lambda *a, **k: passnet.GRU(*a, recurrent_bias=True, **k),

@@ -14,7 +14,7 @@ from gpu.unitary_cases import Case, compared, kernel, made, single
 from layer_twins import doubled, randomised, signed
 
 import passnet
-from passnet.ops import unitary_backends
+from passnet.ops import unitary_backends, unitary_scan
 from passnet.ops.cuda import unitary
 from passnet.ops.cuda.unitary_plan import Step, UnitaryPlan
 
@@ -103,7 +103,7 @@ def test_strided_tensors(emulator):
 def served(emulator, monkeypatch):
     """The layer's backend `cuda`, on an emulated chip."""
     chip, engine = emulator(), unitary_backends()[0]._engine
-    monkeypatch.setattr(unitary, "refuses_device", lambda *_: None)
+    monkeypatch.setattr(unitary_scan.cuda, "refuses_device", lambda *_: None)
     monkeypatch.setattr(engine, "_chip_of", lambda device: chip)
 
 

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor
 
 from passnet.ops import GruScan, LstmScan
-from passnet.ops.cuda.gru import CudaGru
-from passnet.ops.cuda.lstm import CudaLstm
+from passnet.ops.gru_scan.cuda import CudaGru
 from passnet.ops.inputs import Inputs
+from passnet.ops.lstm_scan.cuda import CudaLstm
 
 FACTORS = ("grad_left", "grad_right", "grad_diagonal")
 

@@ -8,8 +8,8 @@ import torch
 from torch import Tensor
 
 from passnet.ops import UnitaryScan
-from passnet.ops.cuda.unitary import CudaUnitary
 from passnet.ops.inputs import Inputs
+from passnet.ops.unitary_scan.cuda import CudaUnitary
 from passnet.ops.unitary_scan.reference import unitary_reference
 
 NAMES = ("initial", "angles", "reflections", "modulus_bias")

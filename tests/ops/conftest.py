@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from passnet.ops import gru_backends, lstm_backends, unitary_backends
-from passnet.ops.cuda import engine, unitary
+from passnet.ops.cuda import engine
 from passnet.ops.cuda.chip import Chip
+from passnet.ops.unitary_scan import cuda as unitary
 
 
 class Nothing:

@@ -10,9 +10,9 @@ import torch
 from passnet.ops import GruScan, LstmScan
 from passnet.ops.backend import BackendRefused, choose
 from passnet.ops.cpu import Library, installed, load
-from passnet.ops.cpu.gru import CpuGru
-from passnet.ops.cpu.lstm import CpuLstm
-from passnet.ops.gru_scan.gradient import EagerGru
+from passnet.ops.gru_scan.cpu import CpuGru
+from passnet.ops.gru_scan.eager import EagerGru
+from passnet.ops.lstm_scan.cpu import CpuLstm
 
 
 def _call(dtype=torch.float32, structure="low_rank", device="cpu") -> GruScan:

@@ -9,8 +9,8 @@ from cpu_cases import CASES, Case, cast
 
 from passnet.ops import GruScan, LstmScan, gru_scan, lstm_scan
 from passnet.ops.cpu import Library, installed
-from passnet.ops.cpu.gru import CpuGru
-from passnet.ops.cpu.lstm import CpuLstm
+from passnet.ops.gru_scan.cpu import CpuGru
+from passnet.ops.lstm_scan.cpu import CpuLstm
 
 if isinstance(installed(), str):
     pytest.skip(installed(), allow_module_level=True)

@@ -6,10 +6,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from passnet.ops.backend import Backend, choose
-from passnet.ops.cpu.gru import CpuGru
-from passnet.ops.cuda.gru import CudaGru
 from passnet.ops.gru_scan.call import GruScan
-from passnet.ops.gru_scan.gradient import EagerGru
+from passnet.ops.gru_scan.cpu import CpuGru
+from passnet.ops.gru_scan.cuda import CudaGru
+from passnet.ops.gru_scan.eager import EagerGru
 from passnet.ops.gru_scan.reference import gru_reference
 from passnet.ops.scan_op import ScanOp
 

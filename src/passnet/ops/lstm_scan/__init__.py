@@ -6,10 +6,10 @@ from jaxtyping import Float
 from torch import Tensor
 
 from passnet.ops.backend import Backend, choose
-from passnet.ops.cpu.lstm import CpuLstm
-from passnet.ops.cuda.lstm import CudaLstm
 from passnet.ops.lstm_scan.call import LstmScan
-from passnet.ops.lstm_scan.gradient import EagerLstm
+from passnet.ops.lstm_scan.cpu import CpuLstm
+from passnet.ops.lstm_scan.cuda import CudaLstm
+from passnet.ops.lstm_scan.eager import EagerLstm
 from passnet.ops.lstm_scan.reference import lstm_reference
 from passnet.ops.scan_op import ScanOp
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from passnet.ops.backend import Backend
-from passnet.ops.cuda.unitary import CudaUnitary
 from passnet.ops.scan_op import ScanOp
 from passnet.ops.unitary_scan.call import UnitaryScan
+from passnet.ops.unitary_scan.cuda import CudaUnitary
 from passnet.ops.unitary_scan.reference import unitary_reference
 
 __all__ = ["UnitaryScan", "unitary_backends"]

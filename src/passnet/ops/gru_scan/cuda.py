@@ -9,7 +9,7 @@ from torch import Tensor
 from passnet.ops.cuda.call import Cell
 from passnet.ops.cuda.engine import CudaEngine
 from passnet.ops.gru_scan.call import GruScan
-from passnet.ops.gru_scan.gradient import weight_gradients
+from passnet.ops.gru_scan.eager import weight_gradients
 
 
 @final

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from passnet.ops.cpu.engine import CpuEngine, lay_out, point
 from passnet.ops.gru_scan.call import GruScan
-from passnet.ops.gru_scan.gradient import weight_gradients
+from passnet.ops.gru_scan.eager import weight_gradients
 
 _CELLS = {"after": 0, "before": 1}
 

@@ -9,7 +9,7 @@ from torch import Tensor
 from passnet.ops.cuda.call import Cell
 from passnet.ops.cuda.engine import CudaEngine
 from passnet.ops.lstm_scan.call import LstmScan
-from passnet.ops.lstm_scan.gradient import weight_gradients
+from passnet.ops.lstm_scan.eager import weight_gradients
 
 
 @final

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from passnet.ops.cpu.engine import CpuEngine, lay_out, point
 from passnet.ops.lstm_scan.call import LstmScan
-from passnet.ops.lstm_scan.gradient import weight_gradients
+from passnet.ops.lstm_scan.eager import weight_gradients
 
 _CELL = 2
 
