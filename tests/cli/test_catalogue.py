@@ -67,7 +67,9 @@ def test_show_counts_what_it_can_and_leaves_out_what_it_cannot(capsys, tmp_path)
         counts = f"parameters: {built} as built, {counted} by the paper's convention\n"
         assert counts in capsys.readouterr().out
     assert main(["show", "quick/highway-digits"]) == 0
-    assert "parameters: 65802 as built\n" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "parameters: 65802 as built\n" in shown
+    assert "no: the CUDA kernels run on a GPU and this call is on cpu" in shown
 
 
 def test_show_json_follows_overrides(capsys):

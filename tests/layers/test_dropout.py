@@ -296,8 +296,8 @@ RATES = ("dropout", "dropout_state", "dropout_input", "zoneout")
         *((name, 1.0) for name in RATES if name != "dropout"),
     ],
 )
-def test_rates_are_probabilities_of_dropping(name, rate):
-    with pytest.raises(ValueError, match=rf"{name}=.*probability of dropping"):
+def test_rates_are_probabilities(name, rate):
+    with pytest.raises(ValueError, match=rf"{name}=.*probability, at least 0"):
         passnet.GRU(M, SIZE, **{name: rate})
     with pytest.raises(TypeError, match=f"{name} must be a number, got 'half'"):
         passnet.LSTM(M, SIZE, **{name: "half"})

@@ -176,3 +176,18 @@ def test_highway_compiles_without_graph_breaks(spec):
     torch.testing.assert_close(compiled(x), layer(x))
     for got, expected in zip(other.buffers(), layer.buffers(), strict=True):
         torch.testing.assert_close(got, expected)
+
+
+def test_highway_says_who_runs_it_and_why_not():
+    reasons = passnet.Highway(SIZE).explain_backends(signed(2, SIZE))
+    assert reasons == {
+        "cuda": "the CUDA kernels run on a GPU and this call is on cpu",
+        "eager": None,
+    }
+
+
+def test_bad_arguments_of_highway():
+    with pytest.raises(IndexError, match="layer=2: this module has layers 0 to 1"):
+        passnet.Highway(SIZE, 2).recurrent_matrix("candidate", layer=2)
+    with pytest.raises(ValueError, match=r"dropout=1\.0: give a probability, .* below 1"):
+        passnet.Highway(SIZE, dropout=1.0)

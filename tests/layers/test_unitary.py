@@ -110,3 +110,11 @@ def test_what_does_not_fit_is_named():
     assert "shared memory" in str(refuses(5000, shared_limit=232448))
     assert "registers" in str(refuses(3001, shared_limit=232448))
     assert refuses(721, shared_limit=232448) is None
+
+
+def test_what_is_no_input_of_a_unitary_step():
+    layer = passnet.UnitaryRNN(3, 4)
+    with pytest.raises(TypeError, match="the input of a step is a list: give a tensor"):
+        layer.step([1.0, 2.0, 3.0])
+    with pytest.raises(ValueError, match=r"shape \(1, 2, 3\): expected \[B, m\] or \[m\] features"):
+        layer.step(torch.zeros(1, 2, 3))

@@ -13,7 +13,7 @@ from passnet.cli.tables import print_json, table
 if TYPE_CHECKING:
     import torch
 
-    from passnet import GRU, LSTM, UnitaryRNN
+    from passnet import GRU, LSTM, Highway, UnitaryRNN
 
 _PACKAGES = (
     "torch",
@@ -34,7 +34,8 @@ def add(commands) -> None:
         "doctor",
         help="versions, devices and which backends can run",
         description="What this machine has, and for each device and cell which backends would run "
-        "a layer (a GRU or LSTM with low-rank-plus-diagonal matrices, a UnitaryRNN), or why not.",
+        "a layer (a GRU, LSTM or Highway network with low-rank-plus-diagonal matrices, a "
+        "UnitaryRNN), or why not.",
     )
     parser.add_argument("--json", action="store_true", help="JSON instead of tables")
     parser.set_defaults(run=run)
@@ -85,10 +86,13 @@ def _devices() -> dict[str, str]:
 def _backends() -> list[dict[str, str]]:
     import torch
 
+    from passnet import Highway
+
     rows = []
     for device in ("cpu", "cuda") if torch.cuda.is_available() else ("cpu",):
         for layer, dtype in _layers(device):
-            reasons = layer.explain_backends(torch.zeros(2, 2, 4, device=device, dtype=dtype))
+            width = layer.size if isinstance(layer, Highway) else 4
+            reasons = layer.explain_backends(torch.zeros(2, 2, width, device=device, dtype=dtype))
             rows += [
                 {
                     "device": device,
@@ -102,7 +106,7 @@ def _backends() -> list[dict[str, str]]:
     return rows
 
 
-def _layers(device: str) -> Iterator[tuple[GRU | LSTM | UnitaryRNN, torch.dtype]]:
+def _layers(device: str) -> Iterator[tuple[GRU | LSTM | UnitaryRNN | Highway, torch.dtype]]:
     """One layer of each kind and dtype; complex units have no bfloat16."""
     import torch
 
@@ -113,3 +117,4 @@ def _layers(device: str) -> Iterator[tuple[GRU | LSTM | UnitaryRNN, torch.dtype]
         for dtype in (torch.float32, torch.bfloat16):
             yield kind(4, 128, matrix=matrix, device=device, dtype=dtype), dtype
     yield passnet.UnitaryRNN(4, 128, device=device, dtype=torch.float32), torch.float32
+    yield passnet.Highway(128, matrix=matrix, device=device, dtype=torch.float32), torch.float32

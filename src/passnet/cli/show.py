@@ -100,7 +100,7 @@ def _network(
 ) -> tuple[dict[str, str], dict[str, str]]:
     import torch
 
-    from passnet.layers import UnitaryRNN
+    from passnet.layers import Highway, UnitaryRNN
     from passnet.layers.recurrent import RecurrentLayer
     from passnet.training.model import build_model
 
@@ -110,12 +110,13 @@ def _network(
     shapes = {name: "x".join(map(str, p.shape)) for name, p in network.named_parameters()}
     device = "cuda" if torch.cuda.is_available() else "cpu"
     for module in network.modules():
-        if isinstance(module, RecurrentLayer | UnitaryRNN):
+        if isinstance(module, RecurrentLayer | UnitaryRNN | Highway):
             module.to(device)
-            x = torch.zeros(2, experiment.batch_size, inputs, device=device)
+            width = module.size if isinstance(module, Highway) else inputs
+            x = torch.zeros(2, experiment.batch_size, width, device=device)
             reasons = module.explain_backends(x)
             return shapes, {n: "yes" if r is None else f"no: {r}" for n, r in reasons.items()}
-    return shapes, {"eager": "yes"}
+    raise AssertionError(f"{type(network).__name__} has no layer that says who runs it")
 
 
 def _flat(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:

@@ -12,19 +12,17 @@ def check_sizes(**sizes: int) -> None:
             raise ValueError(f"{name}={size}: give 1 or more")
 
 
-def check_probability(**rates: float) -> None:
-    """Raise for a rate that is no probability of dropping.
+def check_probability(*, up_to_one: bool = False, **rates: float) -> None:
+    """Raise for a rate that is no probability, or is one where nothing would be left to scale up.
 
-    All may be dropped between layers, as torch.nn lets it; elsewhere nothing would be left to
-    scale up.
+    Between layers all may be dropped, as torch.nn lets it.
     """
     for name, rate in rates.items():
         if isinstance(rate, bool) or not isinstance(rate, int | float):
             raise TypeError(f"{name} must be a number, got {rate!r}")
-        if not 0 <= rate <= 1 or (rate == 1 and name != "dropout"):
-            raise ValueError(
-                f"{name}={rate!r}: give the probability of dropping, from 0 up to but not 1"
-            )
+        if not 0 <= rate <= 1 or (rate == 1 and not up_to_one):
+            most = "at most" if up_to_one else "below"
+            raise ValueError(f"{name}={rate!r}: give a probability, at least 0 and {most} 1")
 
 
 def check_choice(name: str, given: str, choices: tuple[str, ...]) -> None:

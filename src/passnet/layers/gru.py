@@ -11,7 +11,8 @@ from passnet.cells.gru import GruCell
 from passnet.cells.recurrent import CarryBias
 from passnet.config.matrix import Dense, MatrixSpec
 from passnet.equations.gru import Reset
-from passnet.layers.arguments import check_choice, check_probability
+from passnet.layers.arguments import check_choice
+from passnet.layers.describe import describe
 from passnet.layers.dropout import Dropouts
 from passnet.layers.recurrent import RecurrentLayer, States
 from passnet.ops import GruScan, gru_backends
@@ -72,10 +73,8 @@ class GRU(RecurrentLayer):
         backend: str = "auto",
     ) -> None:
         check_choice("reset", reset, ("after", "before"))
-        check_probability(dropout=dropout)
-        dense = matrix is None or isinstance(matrix, Dense)
         if recurrent_bias is None:
-            recurrent_bias = bias and dense and reset == "after"
+            recurrent_bias = _in_torch(bias, reset, matrix)
         if recurrent_bias and reset == "before":
             raise ValueError(
                 "recurrent_bias=True with reset='before': there it adds to the ordinary bias; "
@@ -129,9 +128,18 @@ class GRU(RecurrentLayer):
     def _join(self, parts) -> Tensor:
         return next(iter(parts))
 
+    def extra_repr(self) -> str:
+        usual = _in_torch(self.bias, self.reset, self.matrix)
+        return describe(self, recurrent_bias=usual)
+
     def _refuses_torch(self) -> str | None:
         if self.reset == "before":
             return "reset='before'"
         if self.recurrent_bias and not self.bias:
             return "recurrent_bias but no other biases"
         return super()._refuses_torch()
+
+
+def _in_torch(bias: bool, reset: Reset, matrix: MatrixSpec | None) -> bool:
+    """Whether torch.nn.GRU has a recurrent bias there."""
+    return bias and reset == "after" and isinstance(matrix, Dense | None)

@@ -17,8 +17,20 @@ from passnet.layers.arguments import (
     check_row_norm,
     check_sizes,
 )
+from passnet.layers.describe import unusual
 from passnet.matrices import GateMatrix
-from passnet.ops.highway_gate import ACTIVATIONS
+from passnet.ops.highway_gate import ACTIVATIONS, highway_backends
+
+_USUAL = {
+    "num_layers": 1,
+    "activation": "relu",
+    "transform_bias": -1.0,
+    "batch_norm": False,
+    "dropout": 0.0,
+    "dropout_bottleneck": 0.0,
+    "max_row_norm": None,
+    "init": "glorot",
+}
 
 
 @final
@@ -58,7 +70,11 @@ class Highway(nn.Module):
         self.size = size
         self.num_layers = num_layers
         self.matrix = Dense() if matrix is None else matrix
+        self.activation = activation
         self.transform_bias = transform_bias
+        self.batch_norm = batch_norm
+        self.dropout = float(dropout)
+        self.dropout_bottleneck = float(dropout_bottleneck)
         self.max_row_norm = max_row_norm
         self.init = init
         self.cells = nn.ModuleList(
@@ -101,12 +117,21 @@ class Highway(nn.Module):
             rows = cell(rows)
         return rows.reshape(state.shape)
 
+    def explain_backends(self, state: Float[Tensor, "... n"]) -> dict[str, str | None]:
+        """For each backend, fastest first, why it cannot run this state: None when it can.
+
+        The first that can does: kernels for the norm and the gate of every layer, or PyTorch.
+        """
+        return highway_backends(state)
+
     def recurrent_matrix(self, gate: str, *, layer: int = 0) -> GateMatrix:
         """That gate's matrix in that layer, with `.dense()`."""
+        if not -self.num_layers <= layer < self.num_layers:
+            raise IndexError(f"layer={layer}: this module has layers 0 to {self.num_layers - 1}")
         return self._at(layer).state_matrix(gate)
 
     def _at(self, layer: int) -> HighwayCell:
         return cast(HighwayCell, self.cells[layer])
 
     def extra_repr(self) -> str:
-        return f"{self.size}, num_layers={self.num_layers}, matrix={self.matrix!r}"
+        return ", ".join((f"{self.size}", f"matrix={self.matrix!r}", *unusual(self, _USUAL)))

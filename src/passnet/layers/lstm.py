@@ -10,7 +10,6 @@ from torch import Tensor, nn
 from passnet.cells.lstm import LstmCell
 from passnet.cells.recurrent import CarryBias
 from passnet.config.matrix import MatrixSpec
-from passnet.layers.arguments import check_probability
 from passnet.layers.dropout import Dropouts
 from passnet.layers.recurrent import RecurrentLayer, States
 from passnet.layers.torch_weights import refuse_projection
@@ -57,7 +56,6 @@ class LSTM(RecurrentLayer):
         backend: str = "auto",
     ) -> None:
         refuse_projection(proj_size)
-        check_probability(dropout=dropout)
         super().__init__(
             input_size,
             hidden_size,

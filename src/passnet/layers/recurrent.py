@@ -13,7 +13,7 @@ from torch.nn.utils.rnn import PackedSequence
 from passnet.cells.recurrent import CarryBias, RecurrentCell, check_carry_bias
 from passnet.config.initialisation import check_initialisation
 from passnet.config.matrix import Dense, MatrixSpec
-from passnet.layers.arguments import check_row_norm, check_sizes
+from passnet.layers.arguments import check_probability, check_row_norm, check_sizes
 from passnet.layers.describe import describe
 from passnet.layers.dropout import Dropouts
 from passnet.layers.same_function import check_reset, note_reset
@@ -73,6 +73,7 @@ class RecurrentLayer(nn.Module, ABC):
         check_carry_bias(carry_bias, size=hidden_size, bias=bias)
         check_initialisation(init)
         check_row_norm(max_row_norm)
+        check_probability(dropout=dropout, up_to_one=True)
         check_backend(backend, self._backends())
         self.input_size = input_size
         self.hidden_size = hidden_size
@@ -160,8 +161,8 @@ class RecurrentLayer(nn.Module, ABC):
 
         `lengths` gives each sequence's number of steps in a padded batch: outputs beyond it are
         zero and the final state is that of its last real step, as with packing but without it.
-        Who does not read outputs beyond the end can save a pass over all of them, and one over
-        their gradients, with `zero_padding=False`: any number may then stand there.
+        If you ignore outputs beyond the end, `zero_padding=False` saves a pass over all of them and
+        one over their gradients: any number may then stand there.
         Integer inputs, without the feature axis, are symbols: the same as one-hot vectors.
         """
         x, dtype, starts, sequences = self._read(input, hx, lengths)
@@ -180,11 +181,6 @@ class RecurrentLayer(nn.Module, ABC):
             if quick is not None:
                 return quick[0], self._join(quick[1])
         batched = input.dim() == (2 if input.is_floating_point() else 1)
-        if not batched and input.dim() != (1 if input.is_floating_point() else 0):
-            raise ValueError(
-                f"the input of a step has shape {tuple(input.shape)}: expected "
-                + ("[B, m] or [m] features" if input.is_floating_point() else "[B] or [] symbols")
-            )
         time = 1 if batched and self.batch_first else 0
         output, state = self(input.unsqueeze(time), state)
         return output.squeeze(time), state

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from passnet.ops.precision import autocast_on
+from passnet.ops.transforms import readable
 
 
 @dataclass(frozen=True)
@@ -164,7 +165,7 @@ def read_lengths(lengths: Tensor | list[int], *, batch: int, steps: int) -> Tens
         raise ValueError(
             f"lengths has shape {tuple(found.shape)}: expected ({batch},), one for each sequence"
         )
-    if _readable(found):
+    if readable(found):
         low, high = int(found.min()), int(found.max())
         if low < 1 or high > steps:
             wrong = low if low < 1 else high
@@ -188,7 +189,7 @@ def _check_shape(x: Tensor, input_size: int) -> None:
 
 def _all_known(symbols: Tensor, input_size: int) -> bool | None:
     """Whether all symbols are of the alphabet; None where nobody may look."""
-    if symbols.device.type != "cpu" or not _readable(symbols):
+    if symbols.device.type != "cpu" or not readable(symbols):
         return None
     return int(symbols.min()) >= 0 and int(symbols.max()) < input_size
 
@@ -225,16 +226,6 @@ def _repack(output: Tensor, lengths: Tensor | None, like: PackedSequence) -> Pac
         lengths = lengths[like.sorted_indices.cpu()]
     data = pack_padded_sequence(output, lengths).data
     return PackedSequence(data, like.batch_sizes, like.sorted_indices, like.unsorted_indices)
-
-
-def _readable(tensor: Tensor) -> bool:
-    """Whether it has values that may be looked at: not while tracing or capturing."""
-    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
-        return False
-    batched = torch._C._functorch.is_batchedtensor(tensor)  # pyright: ignore
-    if batched or type(tensor) is not Tensor or tensor.is_meta or tensor.numel() == 0:
-        return False
-    return tensor.device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
 
 
 def _autocast(kind: str, tensor: Tensor) -> bool:

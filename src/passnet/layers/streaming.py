@@ -10,16 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from passnet.ops.cell_tensors import CellTensors
-from passnet.ops.cpu import stream as cpu
-from passnet.ops.cuda import stream as cuda
-from passnet.ops.cuda.chip import chip_of
 from passnet.ops.precision import autocast_on
-from passnet.ops.transforms import transformed
+from passnet.ops.stream import CellStep, prepare
+from passnet.ops.transforms import overridden, transformed
 
 if TYPE_CHECKING:
     from passnet.layers.recurrent import RecurrentLayer
 
-CellStep = cpu.CellStep | cuda.CellStep
 _SYMBOLS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _prepared: WeakKeyDictionary[nn.Module, tuple[tuple, CellStep | None]] = WeakKeyDictionary()
 
@@ -35,8 +32,19 @@ def check_step(layer: RecurrentLayer, input: object) -> None:
             "step() draws no dropout: call .eval() first (a mask fixed over time cannot be "
             "kept from one call to the next)"
         )
+    check_step_input(input)
+
+
+def check_step_input(input: object) -> None:
+    """Raise a sentence for what is no input of one step."""
     if not isinstance(input, Tensor):
         raise TypeError(f"the input of a step is a {type(input).__name__}: give a tensor")
+    features = input.is_floating_point()
+    if input.dim() not in ((1, 2) if features else (0, 1)):
+        raise ValueError(
+            f"the input of a step has shape {tuple(input.shape)}: expected "
+            + ("[B, m] or [m] features" if features else "[B] or [] symbols")
+        )
 
 
 def short_step(
@@ -57,7 +65,7 @@ def short_step(
         or autocast_on(x.device.type)
         or torch.compiler.is_compiling()
         or transformed()
-        or torch._C._len_torch_function_stack()
+        or overridden()
     ):
         return None
     axes = 2 if x.is_floating_point() else 1
@@ -138,15 +146,12 @@ def _prepare(cell, own, matrix) -> CellStep | None:
     whole = needed <= own.keys() and set(names) <= stored.keys()
     if not whole or matrix.weight_norm:
         return None
-    factors, weight = [stored[name] for name in names], own["input_weight"]
     tensors = CellTensors(
         kind="lstm" if reset is None else f"gru_{reset}",
         structure=matrix.structure.name,
-        factors=factors,
-        input_weight=weight,
+        factors=[stored[name] for name in names],
+        input_weight=own["input_weight"],
         bias=own["bias"],
         inner_bias=own.get("inner_bias"),
     )
-    if weight.is_cuda:
-        return cuda.prepare(tensors, chip_of(weight.device))
-    return cpu.prepare(tensors)
+    return prepare(tensors)

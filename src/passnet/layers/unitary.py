@@ -11,7 +11,9 @@ from torch.nn.utils.rnn import PackedSequence
 
 from passnet.cells.urnn import UnitaryCell
 from passnet.layers.arguments import check_sizes
+from passnet.layers.describe import unusual
 from passnet.layers.sequences import Sequences, read_sequences
+from passnet.layers.streaming import check_step_input
 from passnet.ops import UnitaryScan, unitary_backends
 from passnet.ops.backend import check_backend, choose
 from passnet.ops.precision import without_autocast
@@ -21,9 +23,9 @@ from passnet.ops.precision import without_autocast
 class UnitaryRNN(nn.Module):
     """The uRNN of Arjovsky, Shah and Bengio (2015), Fourier transforms included.
 
-    Called like a one-layer torch.nn RNN. The output is real, `[T, B, 2 n]`: real parts, then
-    imaginary parts, of the complex state; the final state is complex, `[B, n]`. The initial state
-    is a parameter.
+    It takes sequences in the forms that a one-layer torch.nn RNN takes. The output is real,
+    `[T, B, 2 n]`: real parts, then imaginary parts, of the complex state. States, given or final,
+    are complex, `[B, n]`: there is no axis of layers. The initial state is a parameter.
 
     backend: "auto", or one named by `explain_backends(x)`, which then runs or raises its reason.
     """
@@ -116,6 +118,7 @@ class UnitaryRNN(nn.Module):
 
     def step(self, input: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """One time step for streaming: (output, next state)."""
+        check_step_input(input)
         batched = input.dim() == (2 if input.is_floating_point() else 1)
         time = 1 if batched and self.batch_first else 0
         output, next_state = self(input.unsqueeze(time), state)
@@ -126,7 +129,8 @@ class UnitaryRNN(nn.Module):
         return self.cell.matrix()
 
     def extra_repr(self) -> str:
-        return f"{self.input_size}, {self.hidden_size}"
+        usual = {"batch_first": False, "backend": "auto"}
+        return ", ".join((f"{self.input_size}, {self.hidden_size}", *unusual(self, usual)))
 
 
 def _check_parts(dtype: torch.dtype) -> None:

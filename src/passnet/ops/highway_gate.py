@@ -24,6 +24,11 @@ def highway_gate(
     return highway_layer(state, before, activation=ACTIVATIONS[activation])
 
 
+def highway_backends(state: Tensor) -> dict[str, str | None]:
+    """Who runs a Highway layer on this state, fastest first, and why not: None for who can."""
+    return {"cuda": KERNELS.refuses(state), "eager": None}
+
+
 class _Fused(torch.autograd.Function):
     @staticmethod
     def forward(ctx, state: Tensor, before: Tensor, activation: str):

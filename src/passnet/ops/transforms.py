@@ -77,6 +77,21 @@ def transformed() -> bool:
     )
 
 
+def overridden() -> bool:
+    """Whether a mode around this call may take PyTorch's functions over."""
+    return torch._C._len_torch_function_stack() > 0
+
+
+def readable(tensor: Tensor) -> bool:
+    """Whether it has values that may be looked at: not while tracing or capturing."""
+    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+        return False
+    batched = torch._C._functorch.is_batchedtensor(tensor)  # pyright: ignore
+    if batched or type(tensor) is not Tensor or tensor.is_meta or tensor.numel() == 0:
+        return False
+    return tensor.device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
+
+
 def lies_nowhere(tensor: Tensor | None) -> bool:
     """Whether it has no memory: `autograd.grad(is_grads_batched=True)` makes such gradients, by an
     older vmap for which registered ops have no rule."""

@@ -16,7 +16,6 @@ from passnet.layers.recurrent import RecurrentLayer
 from passnet.matrices.initialisation import fill_bias, fill_input
 from passnet.ops import BackendRefused, unitary_backends
 from passnet.ops.backend import refusal, unknown_backend
-from passnet.ops.cuda.highway import KERNELS
 from passnet.tasks.task import Readout
 
 State = tuple[Tensor, ...]
@@ -105,7 +104,7 @@ class SequenceNetwork(Network):
         reasons = self.rnn.explain_backends(inputs, lengths=lengths)
         wanted = self.rnn.backend
         if wanted == "auto":
-            return next(name for name, reason in reasons.items() if reason is None)
+            return _first(reasons)
         reason = reasons[wanted]
         if reason is not None:
             raise BackendRefused(refusal(wanted, reason))
@@ -163,12 +162,17 @@ class HighwayNetwork(Network):
 
     def backend(self, inputs: Tensor, lengths: Tensor | None = None) -> str:
         del inputs, lengths
-        return "cuda" if KERNELS.serves(self.output.weight) else "eager"
+        return _first(self.highway.explain_backends(self.output.weight))
 
     @property
     def random(self) -> bool:
         inner = any(cell.dropout or cell.dropout_bottleneck for cell in self.highway.cells)
         return bool(inner or self.dropout_input or self.dropout_output)
+
+
+def _first(reasons: dict[str, str | None]) -> str:
+    """Which backend runs, of those that say why they cannot."""
+    return next(name for name, reason in reasons.items() if reason is None)
 
 
 def build_model(

@@ -66,7 +66,7 @@ class HighwayKernels:
         self, x: Tensor, mean: Tensor, deviation: Tensor, scale: Tensor | None, shift: Tensor | None
     ) -> bool:
         """Whether `normalise` serves these tensors."""
-        if plain_only() or not self.serves(x, mean, deviation, scale, shift):
+        if plain_only() or self.refuses(x, mean, deviation, scale, shift) is not None:
             return False
         row = x.shape[:-2] + x.shape[-1:]
         given = [t for t in (mean, deviation, scale, shift) if t is not None]
@@ -76,18 +76,21 @@ class HighwayKernels:
 
     def gates(self, state: Tensor, before: Tensor, activation: str) -> bool:
         """Whether `gate` serves these tensors and this activation."""
-        if activation not in RELU or plain_only() or not self.serves(state, before):
+        if activation not in RELU or plain_only() or self.refuses(state, before) is not None:
             return False
         return before.shape == (2, *state.shape)
 
-    def serves(self, *tensors: Tensor | None) -> bool:
-        """Whether tensors are of a kind and in a place that kernels can be made for."""
+    def refuses(self, *tensors: Tensor | None) -> str | None:
+        """Why no kernel can be made for tensors of this kind in this place, or None."""
         given = [tensor for tensor in tensors if tensor is not None]
-        return (
-            all(t.device.type == self.device_type for t in given)
-            and all(t.dtype == torch.float32 and t.numel() > 0 for t in given)
-            and self.chip_of(given[0].device).unavailable is None
-        )
+        for tensor in given:
+            if tensor.device.type != self.device_type:
+                return f"the CUDA kernels run on a GPU and this call is on {tensor.device.type}"
+            if tensor.dtype != torch.float32:
+                return f"the CUDA kernels of Highway compute in float32, not {tensor.dtype}"
+            if tensor.numel() == 0:
+                return "there is nothing to compute"
+        return self.chip_of(given[0].device).unavailable
 
     def normalise(
         self, x: Tensor, mean: Tensor, deviation: Tensor, scale: Tensor | None, shift: Tensor | None
