@@ -114,7 +114,11 @@ def test_chrono_needs_a_span():
         (signed(T, B, M + 1), ValueError, (f"{M + 1} features", f"input_size={M}", "batch_first")),
         (signed(T), ValueError, (f"shape ({T},)", "expected [T, B, m] or [T, m]")),
         (signed(T, B, M, 1), ValueError, (f"shape ({T}, {B}, {M}, 1)", "expected [T, B, m]")),
-        (torch.zeros(T, B, M, dtype=torch.int64), ValueError, ("expected [T, B] or [T] symbols",)),
+        (
+            torch.zeros(T, B, M, dtype=torch.int64),
+            ValueError,
+            ("whole numbers are symbols",),
+        ),
         (torch.zeros(T, B, M, dtype=torch.complex64), TypeError, ("complex64", "real features")),
         (signed(0, B, M), ValueError, (f"0 steps of {B} sequences", "give some")),
         ([[1.0]], TypeError, ("the input is a list", "a tensor or PackedSequence")),

@@ -6,6 +6,8 @@ import copy
 import io
 import os
 import pickle
+import subprocess
+import sys
 
 import pytest
 import torch
@@ -16,6 +18,7 @@ from torch import nn
 from torch.nn.utils import parametrize
 
 import passnet
+from passnet.ops import unitary_backends
 
 M, T, B = 3, 5, 4
 SPEC = passnet.LowRankPlusDiagonal(3, tied=True)
@@ -100,6 +103,55 @@ def test_export_for_any_number_of_steps_and_sequences(layer, strict):
     )
     x = signed(T + 4, B + 3, M)
     torch.testing.assert_close(exported.module()(x), module(x))
+
+
+@pytest.mark.parametrize("layer", [passnet.GRU, passnet.LSTM])
+def test_a_program_runs_where_the_engine_it_names_does_not(layer, monkeypatch):
+    module, x = randomised(layer(M, SIZE, 2, matrix=SPEC)).eval(), signed(T, B, M)
+    exported = torch.export.export(module, (x,)).module()
+    expected = trained(module, x)
+    engine = next(b._engine for b in module._backends() if b.name == "cpu")
+    monkeypatch.setattr(engine, "_given", "there is no compiled scan on this machine")
+    assert module.explain_backends(x)["cpu"] == "there is no compiled scan on this machine"
+    torch.testing.assert_close(trained(exported, x), expected)
+
+
+def test_a_unitary_program_of_a_gpu_runs_without_one():
+    """Where no engine serves, the plain loop does, and its gradients."""
+    cell = randomised(passnet.UnitaryRNN(M, SIZE)).cell
+    call = cell.scan(signed(T, B, M), signed(B, 2 * SIZE), hold=None)
+    live, fixed, layout = call.flatten()
+    (states,) = torch.ops.passnet.unitary_scan(live, fixed, layout, "cuda")
+    (expected,) = unitary_backends()[-1].run(call)
+    assert torch.equal(states, expected)
+    weights = list(cell.parameters())[:4]
+    found = torch.autograd.grad(states.square().sum(), weights)
+    wanted = torch.autograd.grad(expected.square().sum(), weights)
+    torch.testing.assert_close(found, wanted)
+
+
+LOADED = """
+import sys, torch
+if len(sys.argv) > 2:
+    import passnet.ops
+program, x = torch.export.load(sys.argv[1]).module(), torch.ones(5, 4, 3)
+print(program(x)[0].sum().item())
+"""
+
+
+def test_a_program_is_loaded_where_its_ops_are_imported(tmp_path):
+    module = randomised(passnet.GRU(M, SIZE)).eval()
+    path = tmp_path / "program.pt2"
+    torch.export.save(torch.export.export(module, (torch.ones(T, B, M),)), path)
+
+    def run(*more):
+        command = [sys.executable, "-c", LOADED, str(path), *more]
+        return subprocess.run(command, capture_output=True, text=True)
+
+    loaded = run("with passnet.ops")
+    assert loaded.returncode == 0, loaded.stderr
+    assert float(loaded.stdout) == module(torch.ones(T, B, M))[0].sum().item()
+    assert "torch.ops.passnet.gru_scan" in run().stderr
 
 
 @each_module

@@ -11,6 +11,7 @@ from accuracy import assert_accurate
 from layer_twins import randomised, signed
 from oracle import highway as highway_oracle
 from structures import SIZE
+from torch.autograd import forward_ad
 
 import passnet
 
@@ -191,3 +192,29 @@ def test_bad_arguments_of_highway():
         passnet.Highway(SIZE, 2).recurrent_matrix("candidate", layer=2)
     with pytest.raises(ValueError, match=r"dropout=1\.0: give a probability, .* below 1"):
         passnet.Highway(SIZE, dropout=1.0)
+    with pytest.raises(TypeError, match="transform_bias=None: give a number"):
+        passnet.Highway(SIZE, transform_bias=None)
+    with pytest.raises(TypeError, match="the input is a list: give a tensor"):
+        passnet.Highway(SIZE)([0.0] * SIZE)
+
+
+def test_highway_starts_anew_with_its_statistics():
+    torch.manual_seed(0)
+    layer = passnet.Highway(SIZE, 2, matrix=passnet.LowRank(3), batch_norm=True)
+    as_built = {name: tensor.clone() for name, tensor in layer.state_dict().items()}
+    layer(3 + 5 * signed(12, SIZE))
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.fill_(float("nan"))
+    torch.manual_seed(0)
+    layer.reset_parameters()
+    assert all(torch.equal(layer.state_dict()[name], value) for name, value in as_built.items())
+
+
+def test_highway_under_forward_mode_is_its_own_derivative():
+    layer = randomised(passnet.Highway(SIZE, batch_norm=True)).double()
+    x, along = signed(12, SIZE).double(), signed(12, SIZE).double()
+    with forward_ad.dual_level():
+        found = forward_ad.unpack_dual(layer(forward_ad.make_dual(x, along))).tangent
+    jacobian = torch.autograd.functional.jacobian(layer, x)
+    torch.testing.assert_close(found, torch.einsum("abij,ij->ab", jacobian, along))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import pytest
@@ -92,7 +93,8 @@ def test_orthogonal_squares_and_small_normal_factors(layer, spec):
 @pytest.mark.parametrize(("init", "bound"), [("uniform", 0.04), ("torch", 1 / math.sqrt(N))])
 def test_uniform_everywhere(layer, spec, init, bound):
     inputs, factors, bias = parameters_of(layer, spec, init)
-    for tensor in (inputs, bias, *factors.values()):
+    biases = () if init == "torch" else (bias,)  # sums of two, below
+    for tensor in (inputs, *biases, *factors.values()):
         assert_uniform(tensor, bound)
 
 
@@ -267,3 +269,59 @@ def test_unitary_start():
     assert_uniform(cell.modulus_bias, 0.01)
     assert_uniform(cell.initial_state, math.sqrt(3 / (2 * 400)))
     assert torch.equal(cell.permutation.sort().values, torch.arange(400))
+
+
+def test_all_start_anew_by_the_usual_idiom():
+    """As between folds, or behind a meta device: whoever can is told to."""
+    layers = passnet.GRU(M, N), passnet.LSTM(M, N), passnet.UnitaryRNN(M, N)
+    net = torch.nn.ModuleList([*layers, passnet.Highway(N, batch_norm=True)])
+    with torch.no_grad():
+        for tensor in net.state_dict().values():
+            tensor.zero_()
+
+    def start(module):
+        if hasattr(module, "reset_parameters"):
+            module.reset_parameters()
+
+    net.apply(start)
+    assert all(layer.state_dict()[name].any() for layer in layers for name in weights(layer))
+
+
+def weights(layer) -> list[str]:
+    return [name for name, tensor in layer.named_parameters() if tensor.dim() > 2]
+
+
+@pytest.mark.parametrize("kind", ["GRU", "LSTM"])
+def test_biases_start_as_the_sums_of_torch(kind):
+    """Where torch adds two, uniform ones, ours is spread like their sum."""
+    torch.manual_seed(0)
+    ours = getattr(passnet, kind)(M, 4000, init="torch", matrix=passnet.LowRank(1))
+    bound = 1 / math.sqrt(4000)
+    bias = ours.cells[0].bias
+    assert bias.abs().max() < 2 * bound
+    assert bias.std().item() == pytest.approx(bound * math.sqrt(2 / 3), rel=0.05)
+    dense = passnet.GRU(M, 400, init="torch").cells[0]
+    bound = 1 / math.sqrt(400)
+    assert bound < dense.bias[:2].abs().max() < 2 * bound
+    assert max(dense.bias[2].abs().max(), dense.inner_bias.abs().max()) < bound
+
+
+@pytest.mark.parametrize("init", ["balanced", "quasi-orthogonal", "orthogonal-normal"])
+def test_starts_where_half_precision_is_usual(init):
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        layer = passnet.GRU(M, N, matrix=passnet.LowRankPlusDiagonal(D), init=init)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert layer.cells[0].bias.dtype == torch.bfloat16
+
+
+def test_a_vector_of_carry_biases_is_copied():
+    given = torch.full((N,), 2.0, requires_grad=True)
+    layer = passnet.GRU(M, N, carry_bias=given * 1)
+    with torch.no_grad():
+        given.zero_()
+    copy.deepcopy(layer).reset_parameters()
+    assert torch.equal(layer.cells[0].bias[1], torch.full((N,), 2.0))
+    with pytest.raises(TypeError, match=rf"carry_bias=\[1\]: give a number, a vector of {N}"):
+        passnet.GRU(M, N, carry_bias=[1])

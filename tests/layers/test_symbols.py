@@ -80,7 +80,7 @@ def test_a_symbol_outside_the_alphabet_is_named(kind, wrong):
     symbols[2, 1] = wrong
     with pytest.raises(ValueError, match=rf"symbol {wrong}: expected 0 to {M - 1}"):
         LAYERS[kind](M, N)(symbols)
-    with pytest.raises(TypeError, match=r"torch\.bool: give real features, or integer symbols"):
+    with pytest.raises(TypeError, match=r"torch\.bool: give real features, or symbols"):
         LAYERS[kind](M, N)(signed(T, B) > 0)
 
 

@@ -149,3 +149,23 @@ def test_inputs_that_outlived_a_transform():
     found = torch.autograd.grad(layer(escaped[0])[0].square().sum(), wanted)
     expected = torch.autograd.grad(layer(x)[0].square().sum(), wanted)
     assert all(map(torch.equal, found, expected))
+
+
+@each_kind
+@pytest.mark.parametrize("transform", ["jvp", "jacfwd", "grad"])
+def test_compiled_transforms_are_those_that_are_not(kind, transform):
+    """A registered op would have tangents of zero there, silently."""
+    layer, x = made(kind), signed(T, 1, M)
+
+    def function(x):
+        return layer(x)[0].square().sum(0)
+
+    def applied(x):
+        if transform == "jvp":
+            return torch.func.jvp(function, (x,), (x,))[1]
+        if transform == "jacfwd":
+            return torch.func.jacfwd(function)(x)
+        return torch.func.grad(lambda x: function(x).sum())(x)
+
+    torch.compiler.reset()
+    torch.testing.assert_close(torch.compile(applied, backend="eager")(x), applied(x))

@@ -28,10 +28,21 @@ class BatchNorm(nn.Module):
     ) -> None:
         super().__init__()
         place = {"device": device, "dtype": dtype}
-        self.register_buffer("running_mean", torch.zeros(*shape, **place))
-        self.register_buffer("running_deviation", torch.ones(*shape, **place))
-        self.scale = nn.Parameter(torch.ones(*shape, **place)) if scale else None
-        self.shift = nn.Parameter(torch.zeros(*shape, **place)) if shift else None
+        self.register_buffer("running_mean", torch.empty(*shape, **place))
+        self.register_buffer("running_deviation", torch.empty(*shape, **place))
+        self.scale = nn.Parameter(torch.empty(*shape, **place)) if scale else None
+        self.shift = nn.Parameter(torch.empty(*shape, **place)) if shift else None
+        self.reset_parameters()
+
+    @torch.no_grad()
+    def reset_parameters(self) -> None:
+        """Start with statistics, scale and shift that change nothing."""
+        for zero in (self.running_mean, self.shift):
+            if zero is not None:
+                zero.zero_()
+        for one in (self.running_deviation, self.scale):
+            if one is not None:
+                one.fill_(1)
 
     def forward(
         self, x: Float[Tensor, "*stack N features"], shift: Tensor | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import final
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from passnet.cells.recurrent import CarryBias, RecurrentCell
@@ -52,12 +53,17 @@ class GruCell(RecurrentCell):
         self.register_parameter("inner_bias", inner)
 
     @torch.no_grad()
-    def reset_parameters(
+    def start(
         self, init: str, *, carry_bias: CarryBias, generator: torch.Generator | None = None
     ) -> None:
-        super().reset_parameters(init, carry_bias=carry_bias, generator=generator)
+        super().start(init, carry_bias=carry_bias, generator=generator)
         if self.inner_bias is not None:
             fill_bias(self.inner_bias, init, units=self.size, generator=generator)
+
+    def twice_in_torch(self) -> Float[Tensor, "gates n"]:
+        # The candidate's second one is `inner_bias`, where there is one.
+        found = super().twice_in_torch()
+        return found if self.inner_bias is None else found[:2]
 
     def scan(
         self,

@@ -61,12 +61,15 @@ class HighwayCell(nn.Module):
         self.bias = nn.Parameter(torch.empty(2, size, **place))
 
     @torch.no_grad()
-    def reset_parameters(
+    def start(
         self, init: str, *, transform_bias: float, generator: torch.Generator | None = None
     ) -> None:
         """Draw starting values; the transform gate's bias starts at `transform_bias`."""
         keep = 1 - self.dropout_bottleneck
-        self.recurrent.reset_parameters(init, keep=keep, generator=generator)
+        self.recurrent.start(init, keep=keep, generator=generator)
+        for norm in (self.norm, self.norm_bottleneck):
+            if norm is not None:
+                norm.reset_parameters()
         self.bias[0] = 0
         self.bias[1] = transform_bias
 

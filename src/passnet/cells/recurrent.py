@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from numbers import Real
 from typing import Any
 
 import torch
@@ -23,7 +24,7 @@ CarryBias = float | Tensor | Chrono | None
 
 
 class RecurrentCell(nn.Module, ABC):
-    """One layer in one direction: everything parallel in time is `drive`, the rest is the scan."""
+    """One layer in one direction: everything parallel in time is `inputs`, the rest is `scan`."""
 
     gate_names: tuple[str, ...]
     input_weight: nn.Parameter
@@ -55,18 +56,28 @@ class RecurrentCell(nn.Module, ABC):
         self.recurrent = build_matrix(matrix, size, gates=gates, weight_norm=weight_norm, **place)
 
     @torch.no_grad()
-    def reset_parameters(
+    def start(
         self, init: str, *, carry_bias: CarryBias, generator: torch.Generator | None = None
     ) -> None:
         """Draw starting values; `carry_bias` replaces the carry gate's."""
         fill_input(self.input_weight, init, units=self.size, generator=generator)
         if self.input_weight_scale is not None:
             self.input_weight_scale.copy_(self.input_weight.norm(dim=-1))
-        self.recurrent.reset_parameters(init, generator=generator)
+        self.recurrent.start(init, generator=generator)
         if self.bias is not None:
             fill_bias(self.bias, init, units=self.size, generator=generator)
+            if init == "torch":
+                twice = self.twice_in_torch()
+                second = torch.empty_like(twice)
+                fill_bias(second, init, units=self.size, generator=generator)
+                twice += second
             if carry_bias is not None:
                 self.set_carry_bias(carry_bias, generator)
+
+    def twice_in_torch(self) -> Float[Tensor, "gates n"]:
+        """The biases that torch.nn has two of, and adds."""
+        assert self.bias is not None
+        return self.bias
 
     def set_carry_bias(self, value: CarryBias, generator: torch.Generator | None) -> None:
         """Fill the carry gate's bias with a number, a vector or a spread over time scales."""
@@ -82,7 +93,7 @@ class RecurrentCell(nn.Module, ABC):
         if not self.weight_norm:
             return stored(self, "input_weight")
         assert self.input_weight_scale is not None
-        return unit_rows(self.input_weight) * self.input_weight_scale.unsqueeze(-1)
+        return unit_rows(stored(self, "input_weight")) * self.input_weight_scale.unsqueeze(-1)
 
     def inputs(
         self,
@@ -128,20 +139,22 @@ class RecurrentCell(nn.Module, ABC):
         return f"{self.input_size}, {self.size}"
 
 
-def check_carry_bias(value: CarryBias, *, size: int, bias: bool) -> None:
-    """Raise a sentence for a carry bias that this layer cannot take."""
+def read_carry_bias(value: CarryBias, *, size: int, bias: bool) -> CarryBias:
+    """The carry bias that was asked for, a vector as a copy; raises a sentence for all others."""
     if value is None:
-        return
+        return None
     if not bias:
         raise ValueError(f"carry_bias={value!r} needs biases: drop bias=False")
     if isinstance(value, Chrono):
-        return
+        return value
     if isinstance(value, Tensor):
         if value.shape not in ((), (size,)):
             raise ValueError(
                 f"carry_bias has shape {tuple(value.shape)}: give a number, a vector of "
                 f"{size} (one for each unit) or Chrono(t_max)"
             )
-        return
-    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-        raise TypeError(f"carry_bias={value!r}: give a number, a vector of {size} or Chrono(t_max)")
+        return value.detach().clone()
+    if isinstance(value, bool) or not isinstance(value, Real) or math.isnan(value):
+        vector = f"a vector of {size} (as a tensor)"
+        raise TypeError(f"carry_bias={value!r}: give a number, {vector} or Chrono(t_max)")
+    return float(value)

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Complex, Float, Int
 from torch import Tensor, nn
 
 from passnet.equations import UnitaryFactors, unitary_map
+from passnet.matrices.structured import stored
 from passnet.ops import UnitaryScan
 from passnet.ops.inputs import Inputs, needs_gradient
 
@@ -37,7 +38,7 @@ class UnitaryCell(nn.Module):
         self.register_buffer("permutation", permutation)
 
     @torch.no_grad()
-    def reset_parameters(self, generator: torch.Generator | None = None) -> None:
+    def start(self, generator: torch.Generator | None = None) -> None:
         """Draw starting values and the fixed permutation."""
         size, inputs = self.input_weight.shape[1:]
         bounds = {
@@ -55,8 +56,8 @@ class UnitaryCell(nn.Module):
 
     def factors(self) -> UnitaryFactors:
         """What determines the unitary matrix."""
-        reflections = torch.view_as_complex(self.reflections)
-        return UnitaryFactors(self.angles, reflections, self.permutation)
+        reflections = torch.view_as_complex(stored(self, "reflections"))
+        return UnitaryFactors(stored(self, "angles"), reflections, self.permutation)
 
     def scan(
         self,
@@ -67,11 +68,11 @@ class UnitaryCell(nn.Module):
     ) -> UnitaryScan:
         """The call that runs this cell over time; integers are symbols."""
         return UnitaryScan(
-            Inputs(x, self.input_weight, needs_gradient=needs_gradient(x)),
+            Inputs(x, stored(self, "input_weight"), needs_gradient=needs_gradient(x)),
             initial,
-            (self.angles, self.reflections),
+            (stored(self, "angles"), stored(self, "reflections")),
             self.permutation,
-            self.modulus_bias,
+            stored(self, "modulus_bias"),
             hold=hold,
         )
 

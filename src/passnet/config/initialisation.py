@@ -10,7 +10,8 @@ INITIALISATIONS = {
     "uniform": "everything uniform within 0.04 (character LSTMs)",
     "quasi-orthogonal": "factors and diagonal fitted to a random orthogonal matrix (Highway)",
     "balanced": "semi-orthogonal factors: every non-zero singular value of L R is 1 at any size",
-    "torch": "everything uniform within 1 / sqrt(n), as torch.nn.GRU and torch.nn.LSTM",
+    "torch": "everything uniform within 1 / sqrt(n), as torch.nn.GRU and torch.nn.LSTM; a bias is "
+    "the sum of two, which they have",
 }
 
 

@@ -118,7 +118,7 @@ def _check_rank(rank: int, size: int) -> None:
     if not 1 <= rank <= size:
         raise ValueError(
             f"rank={rank} does not fit a state of {size} units: choose 1 <= rank <= {size} "
-            f"(below {(size + 1) // 2} it also saves parameters)"
+            "(well below half of it, to save parameters)"
         )
 
 

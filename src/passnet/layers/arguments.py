@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from numbers import Real
+
 
 def check_sizes(**sizes: int) -> None:
     """Raise for a size that is not a positive whole number."""
@@ -18,7 +20,7 @@ def check_probability(*, up_to_one: bool = False, **rates: float) -> None:
     Between layers all may be dropped, as torch.nn lets it.
     """
     for name, rate in rates.items():
-        if isinstance(rate, bool) or not isinstance(rate, int | float):
+        if isinstance(rate, bool) or not isinstance(rate, Real):
             raise TypeError(f"{name} must be a number, got {rate!r}")
         if not 0 <= rate <= 1 or (rate == 1 and not up_to_one):
             most = "at most" if up_to_one else "below"
@@ -34,5 +36,5 @@ def check_choice(name: str, given: str, choices: tuple[str, ...]) -> None:
 
 def check_row_norm(limit: float | None, name: str = "max_row_norm") -> None:
     """Raise for a limit that no row could keep to."""
-    if limit is not None and not limit > 0:
+    if limit is not None and not (isinstance(limit, Real) and limit > 0):
         raise ValueError(f"{name}={limit!r}: give a positive number, or None")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from numbers import Real
 from typing import cast, final
 
 import torch
@@ -66,6 +67,8 @@ class Highway(nn.Module):
         check_choice("activation", activation, tuple(ACTIVATIONS))
         check_probability(dropout=dropout, dropout_bottleneck=dropout_bottleneck)
         check_row_norm(max_row_norm)
+        if isinstance(transform_bias, bool) or not isinstance(transform_bias, Real):
+            raise TypeError(f"transform_bias={transform_bias!r}: give a number")
         check_initialisation(init)
         self.size = size
         self.num_layers = num_layers
@@ -95,12 +98,14 @@ class Highway(nn.Module):
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw all parameters anew."""
         for layer in range(self.num_layers):
-            self._at(layer).reset_parameters(
+            self._at(layer).start(
                 self.init, transform_bias=self.transform_bias, generator=generator
             )
 
     def forward(self, state: Float[Tensor, "... n"]) -> Float[Tensor, "... n"]:
         """The state after the last layer."""
+        if not isinstance(state, Tensor):
+            raise TypeError(f"the input is a {type(state).__name__}: give a tensor")
         if state.shape[-1:] != (self.size,):
             raise ValueError(
                 f"the input has shape {tuple(state.shape)}: its last axis must be {self.size}"

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
-from passnet.cells.recurrent import CarryBias, RecurrentCell, check_carry_bias
+from passnet.cells.recurrent import CarryBias, RecurrentCell, read_carry_bias
 from passnet.config.initialisation import check_initialisation
 from passnet.config.matrix import Dense, MatrixSpec
 from passnet.layers.arguments import check_probability, check_row_norm, check_sizes
@@ -44,6 +44,8 @@ class RecurrentLayer(nn.Module, ABC):
 
     state_names: ClassVar[tuple[str, ...]]
     torch_type: ClassVar[type[nn.RNNBase]]
+    proj_size: ClassVar[int] = 0
+    """For code that was written for torch.nn, and asks."""
 
     def __init__(
         self,
@@ -70,7 +72,6 @@ class RecurrentLayer(nn.Module, ABC):
         matrix = Dense() if matrix is None else matrix
         check_sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
         check_spec(matrix, hidden_size)
-        check_carry_bias(carry_bias, size=hidden_size, bias=bias)
         check_initialisation(init)
         check_row_norm(max_row_norm)
         check_probability(dropout=dropout, up_to_one=True)
@@ -89,7 +90,7 @@ class RecurrentLayer(nn.Module, ABC):
         self.bidirectional = bidirectional
         self.directions = 2 if bidirectional else 1
         self.matrix = matrix
-        self.carry_bias = carry_bias
+        self.carry_bias = read_carry_bias(carry_bias, size=hidden_size, bias=bias)
         self.learn_initial_state = learn_initial_state
         self.weight_norm = weight_norm
         self.max_row_norm = max_row_norm
@@ -141,9 +142,7 @@ class RecurrentLayer(nn.Module, ABC):
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw all parameters anew; initial states start at zero."""
         for index in range(len(self.cells)):
-            self._at(index).reset_parameters(
-                self.init, carry_bias=self.carry_bias, generator=generator
-            )
+            self._at(index).start(self.init, carry_bias=self.carry_bias, generator=generator)
         for name in self.state_names:
             start = getattr(self, f"initial_{name}")
             if start is not None:

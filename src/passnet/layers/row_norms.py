@@ -50,9 +50,10 @@ def _matrices(layer: nn.Module) -> Iterator[Tensor]:
 
 
 def _stored(module: nn.Module, name: str) -> Tensor:
-    if is_parametrized(module, name):
+    if name not in module._parameters:
+        how = "parametrised" if is_parametrized(module, name) else "pruned or normalised"
         raise ValueError(
-            f"{name} is parametrised, so its rows are not stored and cannot be clipped: clip its "
-            "original yourself, or put the constraint into the parametrisation"
+            f"{name} is {how}, so its rows are not stored and cannot be clipped: clip its original "
+            "yourself, or put the constraint into a parametrisation"
         )
-    return getattr(module, name)
+    return module._parameters[name]  # pyright: ignore

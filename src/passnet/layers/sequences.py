@@ -11,6 +11,11 @@ from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_
 from passnet.ops.precision import autocast_on
 from passnet.ops.transforms import readable
 
+SYMBOL_TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
+
+
+_SYMBOLS = "[T, B] or [T], since whole numbers are symbols; make features real with .float()"
+
 
 @dataclass(frozen=True)
 class Sequences:
@@ -36,7 +41,7 @@ class Sequences:
     def compute_dtype(self, weight: Tensor) -> torch.dtype:
         """The dtype a layer with this weight computes in: autocast's where it is on."""
         kind = weight.device.type
-        return torch.get_autocast_dtype(kind) if _autocast(kind, weight) else weight.dtype
+        return torch.get_autocast_dtype(kind) if _autocast(kind, weight.dtype) else weight.dtype
 
     def cast(self, dtype: torch.dtype, device: torch.device) -> Tensor:
         """The inputs on the layer's device, in the dtype it computes in."""
@@ -51,14 +56,15 @@ class Sequences:
         if ended is not None:
             # Padding may hold anything, and a NaN would outlive being multiplied by zero.
             x = x.masked_fill(ended, 0)
-        if _autocast(device.type, x):
+        if _autocast(device.type, x.dtype, dtype):
             return x.to(torch.get_autocast_dtype(device.type))
         if x.dtype != dtype:
+            otherwise = "" if autocast_on(device.type) else ", or run under torch.autocast"
             raise ValueError(
-                f"the input is {x.dtype} and the layer {dtype}: convert one with .to(...), "
-                "or run under torch.autocast"
+                f"the input is {x.dtype} and the layer {dtype}: convert one with .to(...)"
+                + otherwise
             )
-        return x
+        return x.resolve_neg()  # kernels read what lies there
 
     def read_state(
         self,
@@ -82,12 +88,12 @@ class Sequences:
                 f"the initial {name} state is on {state.device} and the layer on {device}: "
                 "move it with .to(...)"
             )
-        if state.dtype != dtype and not _autocast(device.type, state):
+        if state.dtype != dtype and not _autocast(device.type, state.dtype):
             raise ValueError(
                 f"the initial {name} state is {state.dtype} and the layer computes in {dtype}: "
                 "convert it with .to(...)"
             )
-        state = state.to(dtype)
+        state = state.to(dtype).resolve_neg()
         return state if self.batched else state.unsqueeze(1)
 
     def write(self, output: Tensor) -> Tensor | PackedSequence:
@@ -121,13 +127,15 @@ def read_sequences(
             "lengths=, or a PackedSequence"
         )
     features = given.is_floating_point()
-    if not features and (given.is_complex() or given.dtype == torch.bool):
-        raise TypeError(f"the input is {given.dtype}: give real features, or integer symbols")
+    if not features and given.dtype not in SYMBOL_TYPES:
+        raise TypeError(
+            f"the input is {given.dtype}: give real features, or symbols of torch.int64"
+        )
     axes = given.dim() - features
     if axes not in (1, 2):
         raise ValueError(
             f"the input has shape {tuple(given.shape)}: expected "
-            + ("[T, B, m] or [T, m] features" if features else "[T, B] or [T] symbols")
+            + ("[T, B, m] or [T, m] features" if features else _SYMBOLS)
         )
     batched = axes == 2
     x = given if batched else given.unsqueeze(1)
@@ -228,5 +236,6 @@ def _repack(output: Tensor, lengths: Tensor | None, like: PackedSequence) -> Pac
     return PackedSequence(data, like.batch_sizes, like.sorted_indices, like.unsorted_indices)
 
 
-def _autocast(kind: str, tensor: Tensor) -> bool:
-    return autocast_on(kind) and tensor.dtype != torch.float64
+def _autocast(kind: str, *dtypes: torch.dtype) -> bool:
+    """Whether autocast converts these: it leaves float64 alone."""
+    return autocast_on(kind) and torch.float64 not in dtypes

@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import Tensor, nn
 
+from passnet.layers.sequences import SYMBOL_TYPES
 from passnet.ops.cell_tensors import CellTensors
 from passnet.ops.precision import autocast_on
 from passnet.ops.stream import CellStep, prepare
@@ -17,7 +18,6 @@ from passnet.ops.transforms import overridden, transformed
 if TYPE_CHECKING:
     from passnet.layers.recurrent import RecurrentLayer
 
-_SYMBOLS = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 _prepared: WeakKeyDictionary[nn.Module, tuple[tuple, CellStep | None]] = WeakKeyDictionary()
 
 
@@ -57,15 +57,15 @@ def short_step(
     """
     if (
         torch.is_grad_enabled()
-        or any([type(given) is not Tensor for given in (x, *state)])
+        or torch.compiler.is_compiling()
+        or transformed()
+        or overridden()
+        or any([type(given) is not Tensor or given.is_neg() for given in (x, *state)])
         or layer.dropouts.zoneout
         or layer._forward_hooks
         or layer._forward_pre_hooks
         or nn.modules.module._has_any_global_hook()
         or autocast_on(x.device.type)
-        or torch.compiler.is_compiling()
-        or transformed()
-        or overridden()
     ):
         return None
     axes = 2 if x.is_floating_point() else 1
@@ -110,7 +110,7 @@ def _takes(run: CellStep, layer: RecurrentLayer, x: Tensor) -> bool:
         layer.backend in ("auto", run.backend)
         and 0 < x.shape[0] <= run.most
         and x.device == run.device
-        and (x.dtype in _SYMBOLS or (x.dtype == run.dtype and x.shape[1] == run.width))
+        and (x.dtype in SYMBOL_TYPES or (x.dtype == run.dtype and x.shape[1] == run.width))
     )
 
 
@@ -128,8 +128,8 @@ def _step_of(cell) -> CellStep | None:
     own, matrix = cell._parameters, cell._modules["recurrent"]
     stored = matrix._parameters
     tensors = [t for t in (*own.values(), *stored.values()) if t is not None]
-    placed = [t.data_ptr() for t in tensors]
-    places = (*own, *stored, *placed, *[t.is_contiguous() for t in tensors])
+    placed = [(t.data_ptr(), t.shape, t.is_contiguous()) for t in tensors]
+    places = (*own, *stored, *placed)
     found = _prepared.get(cell)
     if found is None or found[0] != places:
         found = places, _prepare(cell, own, matrix)

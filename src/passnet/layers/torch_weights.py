@@ -6,10 +6,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.utils import prune
-from torch.nn.utils.weight_norm import WeightNorm
 
 from passnet.config.matrix import Dense
+from passnet.matrices.structured import run_weight_hooks, stored
 
 
 def torch_suffix(layer: int, reverse: int) -> str:
@@ -107,9 +106,7 @@ def load_from_torch(layer, module: nn.RNNBase) -> None:
 
     What is made of frozen tensors alone is frozen.
     """
-    for hook in module._forward_pre_hooks.values():
-        if isinstance(hook, prune.BasePruningMethod | WeightNorm):
-            hook(module, ())  # what it computes may be as old as the last call
+    run_weight_hooks(module)  # what they compute may be as old as the last call
     weights = {name: getattr(module, name) for name in module._flat_weights_names}
     found = layer.load_state_dict({n: w.detach() for n, w in weights.items()}, strict=False)
     if found.missing_keys:
@@ -134,10 +131,11 @@ def to_torch_cell(cell) -> dict[str, Tensor]:
         "weight_hh": torch.cat(matrices),
     }
     if cell.bias is not None:
-        inner = torch.zeros_like(cell.bias)
+        outer = stored(cell, "bias")
+        inner = torch.zeros_like(outer)
         if getattr(cell, "inner_bias", None) is not None:
-            inner[2] = cell.inner_bias
-        found |= {"bias_ih": cell.bias.flatten(), "bias_hh": inner.flatten()}
+            inner[2] = stored(cell, "inner_bias")
+        found |= {"bias_ih": outer.flatten(), "bias_hh": inner.flatten()}
     return found
 
 

@@ -14,6 +14,7 @@ from passnet.layers.arguments import check_sizes
 from passnet.layers.describe import unusual
 from passnet.layers.sequences import Sequences, read_sequences
 from passnet.layers.streaming import check_step_input
+from passnet.matrices.structured import stored
 from passnet.ops import UnitaryScan, unitary_backends
 from passnet.ops.backend import check_backend, choose
 from passnet.ops.precision import without_autocast
@@ -53,7 +54,7 @@ class UnitaryRNN(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Draw all parameters anew."""
-        self.cell.reset_parameters(generator)
+        self.cell.start(generator)
 
     def forward(
         self,
@@ -98,9 +99,11 @@ class UnitaryRNN(nn.Module):
         return self.cell.scan(x, start, hold=ended), sequences
 
     def _start(self, state: Tensor | None, sequences: Sequences) -> Float[Tensor, "B 2n"]:
-        learned = self.cell.initial_state
+        learned = stored(self.cell, "initial_state")
         if state is None:
             return learned.mT.flatten().expand(sequences.batch, -1)
+        if not isinstance(state, Tensor):
+            raise TypeError(f"the initial state is a {type(state).__name__}: give a complex tensor")
         dtype = torch.view_as_complex(learned).dtype
         expected = (*([sequences.batch] if sequences.batched else []), self.hidden_size)
         if tuple(state.shape) != expected or state.dtype != dtype:

@@ -45,7 +45,7 @@ class BlockDiagonalMatrix(StructuredMatrix):
     def spec(self) -> BlockDiagonal | BlockDiagonalPlusLowRank:
         return self._spec
 
-    def reset_parameters(
+    def start(
         self, init: str, *, keep: float = 1.0, generator: torch.Generator | None = None
     ) -> None:
         scheme = "balanced" if init == "quasi-orthogonal" else init

@@ -31,7 +31,7 @@ class DenseMatrix(StructuredMatrix):
     def spec(self) -> Dense:
         return Dense()
 
-    def reset_parameters(
+    def start(
         self, init: str, *, keep: float = 1.0, generator: torch.Generator | None = None
     ) -> None:
         scheme = "balanced" if init == "quasi-orthogonal" else init

@@ -97,9 +97,14 @@ def semi_orthogonal(shape: torch.Size | tuple[int, ...], generator: torch.Genera
 
 
 def _normal(shape, generator: torch.Generator | None) -> Tensor:
-    return torch.randn(tuple(shape), generator=generator)
+    return torch.randn(tuple(shape), generator=generator, dtype=_drawn())
+
+
+def _drawn() -> torch.dtype:
+    """What is drawn in: the usual dtype, but no half one, for which there are no decompositions."""
+    return torch.promote_types(torch.get_default_dtype(), torch.float32)
 
 
 def _uniform(tensor: Tensor, bound: float, generator: torch.Generator | None) -> None:
-    draw = torch.empty(tensor.shape)
+    draw = torch.empty(tensor.shape, dtype=_drawn())
     tensor.copy_(draw.uniform_(-bound, bound, generator=generator))

@@ -55,7 +55,7 @@ class LowRankMatrix(StructuredMatrix):
     def spec(self) -> LowRank | LowRankPlusDiagonal:
         return self._spec
 
-    def reset_parameters(
+    def start(
         self, init: str, *, keep: float = 1.0, generator: torch.Generator | None = None
     ) -> None:
         if init == "quasi-orthogonal":
@@ -85,4 +85,4 @@ class LowRankMatrix(StructuredMatrix):
         out = expand(z, self.factor("expand"))
         if self.diagonal is None:
             return out
-        return torch.addcmul(out, x, self.diagonal.unsqueeze(1))
+        return torch.addcmul(out, x, self.factor("diagonal").unsqueeze(1))

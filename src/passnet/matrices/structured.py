@@ -8,9 +8,13 @@ from typing import Any
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.utils import prune
+from torch.nn.utils.spectral_norm import SpectralNorm
+from torch.nn.utils.weight_norm import WeightNorm
 
 from passnet.config.matrix import MatrixSpec
 from passnet.equations import Structure
+from passnet.ops.precision import in_dtype
 
 
 class StructuredMatrix(nn.Module, ABC):
@@ -33,7 +37,7 @@ class StructuredMatrix(nn.Module, ABC):
         self.weight_norm = weight_norm
 
     @abstractmethod
-    def reset_parameters(
+    def start(
         self, init: str, *, keep: float = 1.0, generator: torch.Generator | None = None
     ) -> None:
         """Draw starting values; `keep` is for schemes that correct for dropout."""
@@ -58,7 +62,7 @@ class StructuredMatrix(nn.Module, ABC):
     def factors_in(self, dtype: torch.dtype) -> tuple[Tensor, ...]:
         """The factors in the dtype to compute in."""
         factors = self.factors()
-        return tuple([f if f.dtype is dtype else f.to(dtype) for f in factors])
+        return tuple([in_dtype(factor, dtype) for factor in factors])
 
     def factor(self, name: str) -> Tensor:
         """One factor, normalised where this layer normalises it."""
@@ -135,9 +139,23 @@ class GateMatrix:
 
 
 def stored(module: nn.Module, name: str) -> Any:
-    """`getattr(module, name)` of a parameter, which torch looks for everywhere else first."""
+    """`getattr(module, name)` of a parameter, which torch looks for everywhere else first.
+
+    One that is pruned or normalised by a hook is computed anew: such hooks wait for a module to be
+    called, and neither matrices nor cells are.
+    """
     parameters = module._parameters
-    return parameters[name] if name in parameters else getattr(module, name)
+    if name in parameters:
+        return parameters[name]
+    run_weight_hooks(module)
+    return getattr(module, name)
+
+
+def run_weight_hooks(module: nn.Module) -> None:
+    """Compute what `torch.nn.utils` prunes or normalises by hooks, as a call of a module would."""
+    for hook in module._forward_pre_hooks.values():
+        if isinstance(hook, prune.BasePruningMethod | WeightNorm | SpectralNorm):
+            hook(module, ())
 
 
 def apply_structure(

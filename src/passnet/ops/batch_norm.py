@@ -8,7 +8,7 @@ from torch import Tensor
 
 from passnet.equations.batch_norm import EPSILON, MOMENTUM, normalised, scaled_and_shifted
 from passnet.ops.cuda.highway import KERNELS
-from passnet.ops.transforms import plain_gradients, plainly_differentiated
+from passnet.ops.transforms import forward_mode, plain_gradients, plainly_differentiated
 
 
 def batch_norm(
@@ -21,7 +21,9 @@ def batch_norm(
     """x normalised by its own statistics, towards which the running ones are moved."""
     if KERNELS.normalises(x, running_mean, running_deviation, scale, shift):
         return _Fused.apply(x, running_mean, running_deviation, scale, shift)  # pyright: ignore
-    out, mean, deviation = _Normalised.apply(x)  # pyright: ignore
+    # Its backward is derived by hand, which forward mode cannot follow.
+    normalise = _by_own_statistics if forward_mode() else _Normalised.apply
+    out, mean, deviation = normalise(x)  # pyright: ignore
     with torch.no_grad():
         running_mean.lerp_(mean, MOMENTUM)
         running_deviation.lerp_(deviation, MOMENTUM)

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from passnet.ops.transforms import stand_in
+
 
 @dataclass(frozen=True)
 class CellTensors:
@@ -20,10 +22,10 @@ class CellTensors:
     inner_bias: Tensor | None
 
     def alike(self) -> bool:
-        """Whether all are of one type, on one device, row after row."""
+        """Whether all are of one type, on one device, row after row, and there themselves."""
         first = self.input_weight
         given = [first, *self.factors, self.bias, self.inner_bias]
-        return all(
+        return stand_in(*given) is None and all(
             t.device == first.device and t.dtype == first.dtype and t.is_contiguous()
             for t in given
             if t is not None

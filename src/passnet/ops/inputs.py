@@ -45,6 +45,10 @@ class Inputs:
     def dtype(self) -> torch.dtype:
         return self.weight.dtype
 
+    def tensors(self) -> tuple[Tensor | None, ...]:
+        """All there are."""
+        return self.x, self.weight, self.bias, self.scale
+
     def drive(self, room: Float[Tensor, "G T B n"] | None = None) -> Float[Tensor, "G T B n"]:
         """What inputs and biases give to every gate at every step; written to `room`, if given."""
         bias = None if self.bias is None else self.bias.unsqueeze(1)

@@ -12,6 +12,7 @@ from torch import Tensor
 
 from passnet.ops.inputs import Inputs, Source
 from passnet.ops.precision import accumulation_dtype
+from passnet.ops.transforms import stand_in
 
 
 class ScanCall(ABC):
@@ -69,6 +70,13 @@ class ScanCall(ABC):
     def drive(self) -> Tensor:
         return self.source.drive() if isinstance(self.source, Inputs) else self.source
 
+    def stand_in(self) -> str | None:
+        """The type of a tensor among these that has no memory of its own, or None."""
+        source = self.source
+        read = (source,) if isinstance(source, Tensor) else source.tensors()
+        states = self.initial, self.initial_cell, self.hold, self.hold_cell
+        return stand_in(*read, *self.factors, *states, self.masks, self.inner_bias)
+
     def started(self) -> Self:
         """The same with initial states that are given."""
         return self
@@ -116,6 +124,8 @@ class Engine(ABC, Generic[Call]):
     name: str
     overwrites: ClassVar[bool] = False
     """Whether `last_backward` may leave something else in what the forward kept."""
+    reads_memory: ClassVar[bool] = False
+    """Whether it looks at the addresses of tensors, and not only calls PyTorch with them."""
     starts_from_nothing: ClassVar[bool] = False
     """Whether it takes calls without initial states, which have no gradients of such then."""
 

@@ -12,7 +12,7 @@ from typing import Any, Generic
 import torch
 from torch import Tensor
 
-from passnet.ops.backend import Backend
+from passnet.ops.backend import Backend, BackendRefused, refusal
 from passnet.ops.precision import in_dtype, without_autocast
 from passnet.ops.scan import Call, Engine, filled
 from passnet.ops.transforms import (
@@ -80,19 +80,34 @@ class ScanOp(Generic[Call]):
         return without_autocast(call.device, self.engines[engine].forward, call)
 
     def _run_forward(self, live, fixed, layout, engine):
-        return self._compute(self._call_type.unflatten(live, fixed, layout), engine)
+        call = self._call_type.unflatten(live, fixed, layout)
+        by = self._serving(call, engine)
+        compute = self._reference if by is None else by.forward
+        return without_autocast(call.device, compute, call)
+
+    def _serving(self, call: Call, engine: str) -> Engine[Call] | None:
+        """The named engine or, where it refuses, the first that serves; None: the plain loop.
+
+        A program that was exported or traced names the engine of the machine it was made on.
+        """
+        engines = (self.engines[engine], *self.engines.values())
+        return next((by for by in engines if by.refuses(call) is None), None)
 
     def _fake_forward(self, live, fixed, layout, engine):
         call = self._call_type.unflatten(live, fixed, layout)
         return [*call.outputs_like(), *self.engines[engine].saved_like(call)]
 
-    def _run_backward(self, grads, live, fixed, kept, layout, engine, last=False):
-        call, by = self._call_type.unflatten(live, fixed, layout), self.engines[engine]
-        found = without_autocast(call.device, _gradients, by, call, grads, kept, last)
-        return [
-            grad if grad.dtype is tensor.dtype else grad.to(tensor.dtype)
-            for grad, tensor in zip(found, live, strict=True)
-        ]
+    def _run_backward(self, grads, live, fixed, kept, layout, engine):
+        call = self._call_type.unflatten(live, fixed, layout)
+        by = self._serving(call, engine)
+        if by is None:  # autograd is not at hand below the dispatcher: `_first_order` has it
+            raise BackendRefused(refusal(engine, str(self.engines[engine].refuses(call))))
+        return _gradients(by, call, grads, live, kept, last=False)
+
+    def _by_plain_loop(self, grads, live, fixed, layout) -> list[Tensor]:
+        """Gradients by autograd through the plain loop."""
+        scan = self._plain(fixed, layout)
+        return list(without_autocast(live[0].device, first_order, scan, live, grads))
 
     def _fake_backward(self, grads, live, fixed, kept, layout, engine):
         return [tensor.new_empty(tensor.shape) for tensor in live]
@@ -106,7 +121,11 @@ class ScanOp(Generic[Call]):
     def _first_order(self, ctx, grads):
         live, fixed, kept = _split(ctx.saved_tensors, *ctx.split)
         grads = filled(grads[: self._call_type.output_count], kept)
-        found = self._backward(grads, live, fixed, kept, ctx.layout, ctx.engine)
+        call = self._call_type.unflatten(live, fixed, ctx.layout)
+        if self._serving(call, ctx.engine) is None:
+            found = self._by_plain_loop(grads, live, fixed, ctx.layout)
+        else:
+            found = self._backward(grads, live, fixed, kept, ctx.layout, ctx.engine)
         return found, [None] * len(fixed), None, None
 
     def _keep_first(self, ctx, inputs, output) -> None:
@@ -149,14 +168,14 @@ class _Direct(torch.autograd.Function):
                 kept = op._run_forward(live, fixed, *how)
         around = transformed()
         if not around and any(map(lies_nowhere, grads)):
-            given = op._plain(fixed, layout), live, filled(grads, kept)
-            found = without_autocast(live[0].device, first_order, *given)
+            found = op._by_plain_loop(filled(grads, kept), live, fixed, layout)
         elif around or torch.is_grad_enabled():
             # A gradient that is itself to be differentiated goes through the registered op.
             found = op._backward(filled(grads, kept), live, fixed, kept, *how)
         else:
-            ctx.overwritten = op.engines[engine].overwrites
-            found = op._run_backward(grads, live, fixed, kept, *how, last=True)
+            by, call = op.engines[engine], op._call_type.unflatten(live, fixed, layout)
+            ctx.overwritten = by.overwrites
+            found = _gradients(by, call, grads, live, kept, last=True)
         return None, *found
 
 
@@ -165,9 +184,22 @@ _apply_plainly = super(torch.autograd.Function, _Direct).apply  # pyright: ignor
 
 
 def _gradients(
+    engine: Engine[Call],
+    call: Call,
+    grads: Sequence[Any],
+    live: Sequence[Tensor],
+    kept: Sequence[Tensor],
+    *,
+    last: bool,
+) -> list[Tensor]:
+    """Those of a call's live tensors, in their order and dtypes, by one engine."""
+    found = without_autocast(call.device, _found, engine, call, grads, kept, last)
+    return [in_dtype(grad, tensor.dtype) for grad, tensor in zip(found, live, strict=True)]
+
+
+def _found(
     engine: Engine[Call], call: Call, grads: Sequence[Any], kept: Sequence[Tensor], last: bool
 ) -> list[Tensor]:
-    """Those of a call's live tensors, in their order."""
     count = call.output_count
     backward = engine.last_backward if last else engine.backward
     found = backward(call, list(grads), list(kept[:count]), list(kept[count:]))
@@ -197,6 +229,9 @@ class _EngineBackend(Backend[Call]):
         around = unserved_transform()
         if around is not None:
             return f"{around} goes through the plain loop only, backend 'reference'"
+        kind = call.stand_in() if self._engine.reads_memory else None
+        if kind is not None:
+            return f"the {self.name} scan reads memory, and a {kind} has none of its own"
         return self._engine.refuses(call)
 
     def run(self, call: Call) -> list[Tensor]:

@@ -9,6 +9,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 Found = list[Tensor | None]
+_PLAIN = {Tensor, torch.nn.Parameter, type(None)}
 _innermost = torch._C._functorch.peek_interpreter_stack  # pyright: ignore
 unwrapped = torch._C._functorch.unwrap_if_dead  # pyright: ignore
 """A tensor that outlived a torch.func transform without what the transform put around it."""
@@ -92,15 +93,33 @@ def readable(tensor: Tensor) -> bool:
     return tensor.device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
 
 
+def stand_in(*tensors: Tensor | None) -> str | None:
+    """The type of the first of these that only stands for others, or None.
+
+    Nothing lies at the address of a DTensor, or of most quantised weights. Those of a tracer do
+    not count: no kernel will see them.
+    """
+    for tensor in tensors:
+        kind = type(tensor)
+        if kind not in _PLAIN and kind.__torch_dispatch__ is not Tensor.__torch_dispatch__:
+            return None if torch.compiler.is_compiling() or transformed() else kind.__name__
+    return None
+
+
 def lies_nowhere(tensor: Tensor | None) -> bool:
     """Whether it has no memory: `autograd.grad(is_grads_batched=True)` makes such gradients, by an
     older vmap for which registered ops have no rule."""
     return tensor is not None and not torch._C._has_storage(tensor)  # pyright: ignore
 
 
+def forward_mode() -> bool:
+    """Whether forward-mode differentiation is around this call."""
+    return forward_ad._current_level >= 0
+
+
 def plain_only() -> bool:
     """Whether anything but ordinary autograd is around this call."""
-    return torch.compiler.is_compiling() or transformed() or forward_ad._current_level >= 0
+    return torch.compiler.is_compiling() or transformed() or forward_mode()
 
 
 def plainly_differentiated(grad: Tensor) -> bool:
@@ -121,15 +140,15 @@ def plain_gradients(
     return [next(found) if t is not None and t.requires_grad else None for t in own]
 
 
+@torch.compiler.assume_constant_result
 def unserved_transform() -> str | None:
     """The transform around this call that a registered op cannot serve, or None.
 
     PyTorch gives such an op a tangent of zero under forward mode, silently, and no rule at all
-    under torch.func's gradients; ordinary autograd and vmap are fine.
+    under torch.func's gradients; ordinary autograd and vmap are fine. A compiler asks while it
+    traces, inside the transforms of what it compiles.
     """
-    if torch.compiler.is_compiling():
-        return None
-    if forward_ad._current_level >= 0:
+    if forward_mode():
         return "forward-mode differentiation (jvp)"
     if _innermost() is None:
         return None

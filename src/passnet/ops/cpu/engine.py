@@ -25,6 +25,7 @@ class CpuEngine(Engine[Call]):
     """Vectorised C over a few sequences at a time; each thread has sequences of its own."""
 
     name = "cpu"
+    reads_memory = True
 
     def __init__(self, library: Library | str | None = None) -> None:
         self._given = library

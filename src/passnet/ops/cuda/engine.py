@@ -31,6 +31,7 @@ class CudaEngine(Engine[Scan]):
     """
 
     name = "cuda"
+    reads_memory = True
     overwrites = True
     starts_from_nothing = True
 

@@ -14,7 +14,7 @@ from passnet.equations.batch_norm import EPSILON, MOMENTUM
 from passnet.ops.cuda.chip import Chip, Launches, chip_of
 from passnet.ops.cuda.compile import macros, read_source
 from passnet.ops.cuda.tensors import dense
-from passnet.ops.transforms import plain_only
+from passnet.ops.transforms import plain_only, stand_in
 
 COLUMNS, NORM_THREADS = 32, 512
 """Columns of a block that normalises, and its threads: `normalise.cu` has the same."""
@@ -90,6 +90,9 @@ class HighwayKernels:
                 return f"the CUDA kernels of Highway compute in float32, not {tensor.dtype}"
             if tensor.numel() == 0:
                 return "there is nothing to compute"
+        kind = stand_in(*given)
+        if kind is not None:
+            return f"the CUDA kernels read memory, and a {kind} has none of its own"
         return self.chip_of(given[0].device).unavailable
 
     def normalise(

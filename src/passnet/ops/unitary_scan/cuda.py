@@ -23,6 +23,7 @@ class CudaUnitary(Engine[UnitaryScan]):
     """Keeps what both reflections read, their sums, and the scale of every modulus."""
 
     name = "cuda"
+    reads_memory = True
 
     def __init__(self, chips: Callable[[torch.device], Chip] = chip_of) -> None:
         """`chips` says what tensors are on."""
