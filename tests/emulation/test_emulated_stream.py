@@ -8,7 +8,7 @@ from layer_twins import randomised
 
 import passnet
 from passnet.config.matrix import BlockDiagonal
-from passnet.layers import streaming
+from passnet.ops.cpu import stream as cpu
 from passnet.ops.cuda import large, small, stream
 from passnet.ops.cuda.rooms import room_of
 from passnet.ops.gru_scan.cuda import CudaGru
@@ -33,7 +33,7 @@ class Streaming:
 
     def __init__(self, chip, monkeypatch) -> None:
         self.chip, self.rooms = chip, []
-        monkeypatch.setattr(streaming.cpu, "prepare", self._prepare)
+        monkeypatch.setattr(cpu, "prepare", self._prepare)
 
     def _prepare(self, cell):
         step = stream.prepare(cell, self.chip)

@@ -102,7 +102,8 @@ class ScanOp(Generic[Call]):
         by = self._serving(call, engine)
         if by is None:  # autograd is not at hand below the dispatcher: `_first_order` has it
             raise BackendRefused(refusal(engine, str(self.engines[engine].refuses(call))))
-        return _gradients(by, call, grads, live, kept, last=False)
+        found = _gradients(by, call, grads, live, kept, last=False)
+        return [grad.contiguous() for grad in found]  # as a compiler was told they would lie
 
     def _by_plain_loop(self, grads, live, fixed, layout) -> list[Tensor]:
         """Gradients by autograd through the plain loop."""
@@ -162,16 +163,15 @@ class _Direct(torch.autograd.Function):
     def backward(ctx, *grads):
         op, engine, layout, *split = ctx.asked
         live, fixed, kept = _split(ctx.saved_tensors, *split)
-        how = layout, engine
         if ctx.overwritten:  # by an earlier backward of a graph that was retained
             with torch.no_grad():
-                kept = op._run_forward(live, fixed, *how)
+                kept = op._compute(op._call_type.unflatten(live, fixed, layout), engine)
         around = transformed()
         if not around and any(map(lies_nowhere, grads)):
             found = op._by_plain_loop(filled(grads, kept), live, fixed, layout)
         elif around or torch.is_grad_enabled():
             # A gradient that is itself to be differentiated goes through the registered op.
-            found = op._backward(filled(grads, kept), live, fixed, kept, *how)
+            found = op._backward(filled(grads, kept), live, fixed, kept, layout, engine)
         else:
             by, call = op.engines[engine], op._call_type.unflatten(live, fixed, layout)
             ctx.overwritten = by.overwrites
