@@ -31,7 +31,7 @@ setup(
                 "-fvisibility=hidden",
             ],
             extra_link_args=["-pthread"],
-            # Without a C compiler the package installs all the same and says what it lacks.
+            # Where it cannot be compiled the package installs all the same and says what it lacks.
             optional=True,
         )
     ],

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import torch
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "gpu"))
 from scan_cases import MANY, Case, cast, kernel, make, scan_of, worst, worst_of_many
 

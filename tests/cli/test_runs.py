@@ -52,7 +52,7 @@ def test_train_again_evaluate_and_sample(in_folder, capsys):
 
     assert main(["evaluate", run, "--device", "cpu", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
-    assert found["scores"] == pytest.approx(first["test"], rel=1e-12)
+    assert found["scores"] == first["test"]
 
     sample = ["sample", run, "--prompt", "The ", "--length", "20", "--device", "cpu"]
     assert main(sample) == 0
@@ -211,7 +211,7 @@ def test_two_processes_train_one_model(in_folder):
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     double = _command([*launcher, "-m", "passnet"], "two")
     assert double["updates"] == single["updates"]
-    assert double["value"] == pytest.approx(single["value"], rel=1e-5)
+    assert double["value"] == pytest.approx(single["value"])
 
 
 def _command(how: list[str], out: str) -> dict:

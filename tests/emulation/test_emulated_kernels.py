@@ -13,6 +13,7 @@ from types import ModuleType
 
 import pytest
 import torch
+from accuracy import assert_accurate
 from emulated_scans import (
     BFLOAT16,
     CELLS,
@@ -25,7 +26,7 @@ from emulated_scans import (
     where,
 )
 from gpu import scan_cases
-from gpu.scan_cases import Case, cast, kernel, loop, make, rms, scan_of, strided
+from gpu.scan_cases import Case, cast, kernel, loop, make, scan_of, strided
 
 from passnet.ops.cuda import Call, large, large_plan, rooms, small, weights, whole
 from passnet.ops.cuda.call import describe
@@ -334,12 +335,8 @@ def assert_right(case: Case, data: dict, got: dict, names, part=...) -> None:
     """The accuracy rule, for a part of each of these results."""
     truth, plain = loop(case, cast(data, torch.float64)), loop(case, data)
     for name in names:
-        exact = truth[name]
-        ours, theirs, size = (
-            rms([value[part]]) for value in (got[name] - exact, plain[name] - exact, exact)
-        )
-        allowed = 2 * theirs + torch.finfo(case.dtype).eps * size
-        assert ours <= allowed, (name, part, ours / size, theirs / size)
+        ours, reference, exact = (side[name][part] for side in (got, plain, truth))
+        assert_accurate(ours, reference=reference, truth=exact, name=f"{name} {part}")
 
 
 @pytest.mark.parametrize("cell", CELLS)

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import torch
+from accuracy import pooled
 from layer_twins import doubled, randomised, signed
 from torch import Tensor
 
@@ -30,18 +31,14 @@ def without_kernels() -> Iterator[None]:
 
 
 def three_ways(make: Callable[[int, torch.dtype], Numbers], draws: int):
-    """(on kernels, plainly, plainly in double precision), all draws together.
+    """(on kernels, plainly, plainly in double precision), all draws together."""
 
-    The rule compares two errors: with few numbers in them that would be a matter of luck.
-    """
+    def one(seed: int) -> tuple[Numbers, Numbers, Numbers]:
+        ours = make(seed, torch.float32)
+        with without_kernels():
+            return ours, make(seed, torch.float32), make(seed, torch.float64)
 
-    def pooled(dtype: torch.dtype) -> Numbers:
-        found = [make(seed, dtype) for seed in range(draws)]
-        return {name: torch.stack([numbers[name] for numbers in found]) for name in found[0]}
-
-    ours = pooled(torch.float32)
-    with without_kernels():
-        return ours, pooled(torch.float32), pooled(torch.float64)
+    return pooled(map(one, range(draws)))
 
 
 @dataclass(frozen=True)

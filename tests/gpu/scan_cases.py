@@ -1,14 +1,16 @@
-"""A plain loop over time for every scan, random cases for it, and the accuracy rule.
+"""A plain loop over time for every scan, random cases for it, and their accuracy by the rule.
 
 `where` says what the kernels run on, as the engines take it; a GPU where nothing is said.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from statistics import median
 
+import accuracy
 import torch
+from accuracy import MANY
 from torch import Tensor
 
 from passnet.ops import GruScan, LstmScan
@@ -225,64 +227,43 @@ def kernel(case: Case, data: dict, *, given: bool = False, **where) -> dict[str,
     )
 
 
-def rms(values: list[Tensor]) -> float:
-    return torch.cat([value.double().flatten() for value in values]).square().mean().sqrt().item()
-
-
 FEW_ROWS, FEW_UNITS = 32, 64
-MANY = 15
-"""Draws of a case that is over the rule in one."""
+
+
+def three_ways(case: Case, seed: int = 0, device: str = "cuda", **where):
+    """(by the kernels, by the plain loop, the truth), each by name."""
+    data = make(case, seed, device)
+    rounded = cast(data, case.dtype)
+    truth, plain = loop(case, data), loop(case, rounded)
+    return kernel(case, rounded, **where), plain, truth
 
 
 def ratios(case: Case, seed: int = 0, device: str = "cuda", **where) -> dict[str, float]:
     """The error of every output and gradient over its allowance.
 
-    The rule compares two errors; where a case has only a few rows or units, several draws of it
-    are pooled, so that neither is a matter of luck.
+    Several draws are pooled where a case has only a few rows or units.
     """
     count = max(1, FEW_ROWS // (case.steps * case.batch), FEW_UNITS // case.n)
-    truths, plains, ours = [], [], []
-    for draw in range(seed, seed + count):
-        data = make(case, draw, device)
-        truths.append(loop(case, data))
-        rounded = cast(data, case.dtype)
-        plains.append(loop(case, rounded))
-        ours.append(kernel(case, rounded, **where))
-    eps = torch.finfo(case.dtype).eps
-    found = {}
-    for name in truths[0]:
-        exact = [truth[name] for truth in truths]
-        errors = [
-            rms([got[name].double() - one for got, one in zip(by, exact, strict=True)])
-            for by in (plains, ours)
-        ]
-        allowed = 2 * errors[0] + eps * rms(exact)
-        found[name] = errors[1] / allowed if errors[1] == errors[1] else float("inf")
-    return found
+    draws = (three_ways(case, draw, device, **where) for draw in range(seed, seed + count))
+    ours, reference, truth = accuracy.pooled(draws)
+    return accuracy.ratios(ours, reference=reference, truth=truth)
+
+
+def many(case: Case, seed: int = 0, **where) -> Iterator[dict[str, float]]:
+    """The ratios of many draws."""
+    return (ratios(case, seed + FEW_UNITS * draw, **where) for draw in range(MANY))
 
 
 def worst(case: Case, seed: int = 0, **where) -> tuple[float, str]:
     """The largest of a case's ratios, and whose it is."""
-    return _largest(ratios(case, seed, **where))
+    return accuracy.worst(ratios(case, seed, **where))
 
 
 def worst_of_many(case: Case, seed: int = 0, **where) -> tuple[float, str]:
-    """`worst` of the medians over many draws, for a case that is over the rule in one.
-
-    With a rank of one a single rounding reaches all units, and with large weights roundings grow
-    from step to step, by which of the two errors is a matter of luck in any one draw, and a few
-    such draws would make up all of a mean.
-    """
-    draws = [ratios(case, seed + FEW_UNITS * draw, **where) for draw in range(MANY)]
-    return _largest({name: median(draw[name] for draw in draws) for name in draws[0]})
-
-
-def _largest(found: dict[str, float]) -> tuple[float, str]:
-    name = max(found, key=lambda key: found[key])
-    return found[name], name
+    """`worst` of the medians over many draws."""
+    return accuracy.worst_of_many(many(case, seed, **where))
 
 
 def fair(case: Case, seed: int = 0, **where) -> tuple[float, str]:
     """`worst` of one draw, or of many where that one is over the rule."""
-    ratio, name = worst(case, seed, **where)
-    return (ratio, name) if ratio <= 1 else worst_of_many(case, seed + 1, **where)
+    return accuracy.fair(ratios(case, seed, **where), many(case, seed + 1, **where))

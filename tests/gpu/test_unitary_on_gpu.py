@@ -95,15 +95,21 @@ def test_captured_in_a_cuda_graph():
 
 
 def test_second_derivatives_are_those_of_the_plain_loop():
-    found = []
-    for backend in ("cuda", "reference"):
-        layer = made(backend, units=20)
-        x = torch.linspace(-1, 1, 5 * 2 * 6, device="cuda").reshape(5, 2, 6).requires_grad_()
+    layer, x = made(units=64), torch.randn(5, 8, 6, device="cuda")
+    plain = made("reference", units=64)
+
+    def second(layer, x) -> dict[str, torch.Tensor]:
+        x = x.clone().requires_grad_()
         (first,) = torch.autograd.grad(layer(x)[0].square().sum(), x, create_graph=True)
-        first.square().sum().backward()
-        found.append([x.grad, *(p.grad for p in layer.parameters())])
-    for ours, plain in zip(*found, strict=True):
-        torch.testing.assert_close(ours, plain, rtol=1e-3, atol=1e-4)
+        named = {"input": x} | dict(layer.named_parameters())
+        grads = torch.autograd.grad(first.square().sum(), list(named.values()))
+        return dict(zip(named, grads, strict=True))
+
+    assert_all_accurate(
+        second(layer, x),
+        reference=second(plain, x),
+        truth=second(copy.deepcopy(plain).double(), x.double()),
+    )
 
 
 def test_refusals_are_sentences():

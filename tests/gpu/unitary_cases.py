@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import torch
+from accuracy import Numbers, pooled
 from torch import Tensor
 
 from passnet.ops import UnitaryScan
@@ -26,7 +27,7 @@ class Case:
 
     @property
     def draws(self) -> int:
-        """The rule compares two errors: with few numbers in them that would be a matter of luck."""
+        """So many that luck does not decide."""
         return max(1, 400 // (self.n * self.batch))
 
 
@@ -99,13 +100,10 @@ def kernel(call: UnitaryScan, grad: Tensor, **where) -> dict[str, Tensor]:
 
 def compared(case: Case, device: str = "cpu", **where):
     """By name, what the kernels found, what the loop found, and the truth; draws side by side."""
-    ours, plain, truth = [], [], []
-    for seed in range(case.draws):
+
+    def one(seed: int) -> tuple[Numbers, Numbers, Numbers]:
         call, grad = made(case, seed, device)
-        truth.append(loop(call, grad))
-        plain.append(loop(single(call), grad.float()))
-        ours.append(kernel(single(call), grad.float(), **where))
-    return tuple(
-        {name: torch.stack([one[name] for one in side]) for name in truth[0]}
-        for side in (ours, plain, truth)
-    )
+        ours = kernel(single(call), grad.float(), **where)
+        return ours, loop(single(call), grad.float()), loop(call, grad)
+
+    return pooled(map(one, range(case.draws)))

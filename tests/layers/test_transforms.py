@@ -29,7 +29,7 @@ def test_a_trace_computes_what_the_layer_does(kind, backend, grad):
     with torch.set_grad_enabled(grad):
         traced = torch.jit.trace(layer, (signed(T, B, M),), check_trace=False)
         x = -signed(T, B, M)
-        torch.testing.assert_close(traced(x), layer(x))
+        torch.testing.assert_close(traced(x), layer(x), rtol=0, atol=0)
 
 
 @each_kind
@@ -120,7 +120,7 @@ def test_batched_gradients_are_not_rounded_by_autocast(kind):
     expected = torch.autograd.grad(outputs, wanted, flowing, **options)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         found = torch.autograd.grad(outputs, wanted, flowing, **options)
-    torch.testing.assert_close(found, expected)
+    assert all(map(torch.equal, found, expected))
 
 
 @each_kind

@@ -168,23 +168,27 @@ def test_structured_matrices(rng):
 
 def test_row_norms():
     rows = [[3.0, 4.0], [0.0, 2.0]]
-    np.testing.assert_allclose(matrices.weight_norm(rows), [[0.6, 0.8], [0.0, 1.0]])
-    np.testing.assert_allclose(matrices.weight_norm(rows, [10.0, -3.0]), [[6.0, 8.0], [0.0, -3.0]])
-    np.testing.assert_allclose(matrices.clip_row_norms(rows, 2.5), [[1.5, 2.0], [0.0, 2.0]])
+    np.testing.assert_allclose(matrices.weight_norm(rows), [[0.6, 0.8], [0.0, 1.0]], rtol=1e-14)
+    np.testing.assert_allclose(
+        matrices.weight_norm(rows, [10.0, -3.0]), [[6.0, 8.0], [0.0, -3.0]], rtol=1e-14
+    )
+    np.testing.assert_allclose(
+        matrices.clip_row_norms(rows, 2.5), [[1.5, 2.0], [0.0, 2.0]], rtol=1e-14
+    )
     np.testing.assert_array_equal(matrices.clip_row_norms([[0.0, 0.0]], 1.0), [[0.0, 0.0]])
 
 
 def test_batch_norm_epsilon_is_added_to_the_deviation():
     values = [[1.0, 5.0], [3.0, 5.0]]
     normalised, (mean, deviation) = highway.batch_norm(values, [2.0, 2.0], [0.5, 0.5])
-    np.testing.assert_allclose(mean, [2.0, 5.0])
-    np.testing.assert_allclose(deviation, [1.0, 0.0])
+    np.testing.assert_allclose(mean, [2.0, 5.0], rtol=1e-14)
+    np.testing.assert_allclose(deviation, [1.0, 0.0], rtol=1e-14)
     step = 2.0 / 1.0001
-    np.testing.assert_allclose(normalised, [[0.5 - step, 0.5], [0.5 + step, 0.5]])
+    np.testing.assert_allclose(normalised, [[0.5 - step, 0.5], [0.5 + step, 0.5]], rtol=1e-14)
     again, _ = highway.batch_norm(values, [2.0, 2.0], [0.5, 0.5], running=(mean, deviation))
     np.testing.assert_array_equal(again, normalised)
     running = highway.update_running(([0.0, 0.0], [1.0, 1.0]), (mean, deviation))
-    np.testing.assert_allclose(running, [[0.2, 0.5], [1.0, 0.9]])
+    np.testing.assert_allclose(running, [[0.2, 0.5], [1.0, 0.9]], rtol=1e-14)
 
 
 def lrd_gates(rng, n, d):
@@ -223,7 +227,7 @@ def test_highway_without_normalisation_is_its_dense_form(rng, activation):
     activate = np.tanh if activation == "tanh" else lambda values: np.maximum(values, 0.0)
     proposal = activate(total("candidate"))
     transform = 1 / (1 + np.exp(-total("transform")))
-    np.testing.assert_allclose(ours, proposal * transform + x * (1 - transform), atol=1e-13)
+    np.testing.assert_allclose(ours, proposal * transform + x * (1 - transform), rtol=0, atol=1e-13)
 
 
 def test_highway_order_of_operations(rng):
@@ -284,10 +288,12 @@ def test_urnn_matrix_is_unitary(rng, n):
 
 def test_urnn_factors(rng):
     z = rng.normal(size=6) + 1j * rng.normal(size=6)
-    np.testing.assert_allclose(urnn.fourier(z), np.fft.fft(z, norm="ortho"), atol=1e-13)
-    np.testing.assert_allclose(urnn.inverse_fourier(z), np.fft.ifft(z, norm="ortho"), atol=1e-13)
-    np.testing.assert_allclose(urnn.reflect(z, z), -z, atol=1e-13)
-    np.testing.assert_allclose(urnn.reflect(1j * z, urnn.reflect(z, z)), z, atol=1e-13)
+    np.testing.assert_allclose(urnn.fourier(z), np.fft.fft(z, norm="ortho"), rtol=0, atol=1e-13)
+    np.testing.assert_allclose(
+        urnn.inverse_fourier(z), np.fft.ifft(z, norm="ortho"), rtol=0, atol=1e-13
+    )
+    np.testing.assert_allclose(urnn.reflect(z, z), -z, rtol=0, atol=1e-13)
+    np.testing.assert_allclose(urnn.reflect(1j * z, urnn.reflect(z, z)), z, rtol=0, atol=1e-13)
     assert urnn.permute([2, 0, 1], [10, 11, 12]) == [12, 10, 11]
 
 
@@ -303,7 +309,7 @@ def test_urnn_factor_order(rng):
 
 
 def test_urnn_modrelu():
-    assert urnn.modrelu(3 + 4j, -2.5) == pytest.approx(1.5 + 2j)
+    assert urnn.modrelu(3 + 4j, -2.5) == pytest.approx(1.5 + 2j, rel=1e-14)
     assert urnn.modrelu(3 + 4j, -6.0) == 0
     assert urnn.modrelu(0j, 1.0) == 0
 
@@ -317,12 +323,12 @@ def test_urnn_keeps_the_norm_without_input_and_bias(rng):
     )
     for t in range(6):
         np.testing.assert_allclose(
-            np.linalg.norm(silent[t], axis=1), np.linalg.norm(initial, axis=1), atol=1e-12
+            np.linalg.norm(silent[t], axis=1), np.linalg.norm(initial, axis=1), rtol=0, atol=1e-12
         )
     driven = urnn.urnn(
         np.ones((1, 2, 3)), initial, v, 2 * v, thetas, reflections, permutation, np.zeros(5)
     )
-    np.testing.assert_allclose(driven[0], silent[0] + (1 + 2j) * v.sum(axis=1), atol=1e-12)
+    np.testing.assert_allclose(driven[0], silent[0] + (1 + 2j) * v.sum(axis=1), rtol=0, atol=1e-12)
 
 
 def test_rmsprop_hand_step():
@@ -348,8 +354,8 @@ def test_gradient_treatments():
     gradients[0][1] = 0.0
     assert optimisers.gradient_norm(gradients) == 5.0
     clipped = optimisers.clip_norm(gradients, 1.0)
-    np.testing.assert_allclose(clipped[0], [0.6, 0.0])
-    np.testing.assert_allclose(clipped[1], [[-0.8]])
+    np.testing.assert_allclose(clipped[0], [0.6, 0.0], rtol=1e-14)
+    np.testing.assert_allclose(clipped[1], [[-0.8]], rtol=1e-14)
     np.testing.assert_array_equal(optimisers.clip_norm(gradients, 6.0)[0], gradients[0])
 
 
@@ -358,8 +364,8 @@ def test_recovery_replaces_the_whole_gradient(bad):
     parameters = [np.array([20.0, -1.0]), np.array([[3.0]])]
     gradients = [np.array([0.5, 0.5]), np.array([[bad]])]
     replaced = optimisers.clip_norm_or_recover(gradients, parameters, 1.0, 0.1)
-    np.testing.assert_allclose(replaced[0], [2.0, -0.1])
-    np.testing.assert_allclose(replaced[1], [[0.3]])
+    np.testing.assert_allclose(replaced[0], [2.0, -0.1], rtol=1e-14)
+    np.testing.assert_allclose(replaced[1], [[0.3]], rtol=1e-14)
     gradients[1][0][0] = 0.0
     sound = optimisers.clip_norm_or_recover(gradients, parameters, 1.0, 0.1)
     np.testing.assert_array_equal(sound[0], [0.5, 0.5])
@@ -393,10 +399,10 @@ def test_optimisers_leave_their_arguments(rng):
 def test_perplexity_hand_case():
     two, eight = math.log(2.0), math.log(8.0)
     sentences = [[two], [eight, eight, eight]]
-    assert perplexity.macro_bits_per_character(sentences) == pytest.approx(2.0)
-    assert perplexity.micro_bits_per_character(sentences) == pytest.approx(2.5)
-    assert perplexity.macro_perplexity(sentences) == pytest.approx(4.0)
-    assert perplexity.micro_perplexity(sentences) == pytest.approx(2.0**2.5)
+    assert perplexity.macro_bits_per_character(sentences) == pytest.approx(2.0, rel=1e-14)
+    assert perplexity.micro_bits_per_character(sentences) == pytest.approx(2.5, rel=1e-14)
+    assert perplexity.macro_perplexity(sentences) == pytest.approx(4.0, rel=1e-14)
+    assert perplexity.micro_perplexity(sentences) == pytest.approx(2.0**2.5, rel=1e-14)
     with pytest.raises(ValueError, match="at least one"):
         perplexity.macro_perplexity([[two], []])
 

@@ -174,7 +174,7 @@ def test_a_stream_scores_every_target_once(tmp_path: Path, lanes: int) -> None:
     read, sentences, totals = [], [], Totals()
     for batch in task.batches("test", batch_size=lanes):
         mask = torch.ones_like(batch.targets) if batch.mask is None else batch.mask
-        assert batch.denominator == pytest.approx(max(mask.sum().item(), 1))
+        assert batch.denominator == max(mask.sum().item(), 1)
         read.append(torch.where(mask > 0, batch.targets, -1))
         sentences.append(torch.where(mask > 0, batch.groups, -1))
         shape = (*batch.targets.shape, task.output_size)
@@ -205,7 +205,7 @@ def test_chance_is_the_pair_model_by_hand(tmp_path: Path) -> None:
     assert task.chance("test")["cross_entropy_nats_micro"] == pytest.approx(expected)
     assert task.chance("test")["perplexity_macro"] == pytest.approx(math.exp(expected))
     stream = CharacterStream(source="file", path=tmp_path / "text.txt", window=3)
-    assert stream.chance("test") == pytest.approx(task.chance("test"))
+    assert stream.chance("test") == task.chance("test")
 
 
 def test_a_changed_text_is_noticed(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from passnet.training.distributed import World, choose_device, share_sizes
 FORKS = multiprocessing.get_context("fork")
 
 # In double precision rounding is far below what a wrong share or denominator would change.
-CLOSE = {"rtol": 1e-9, "atol": 1e-12}
+CLOSE = {"rel": 1e-9, "abs": 1e-12}
 
 MODEL = Model(size=8, matrix=LowRankPlusDiagonal(3), carry_bias=1.0, learn_initial_state=True)
 EXPERIMENTS = {
@@ -91,8 +91,7 @@ def assert_same_curve(one: Path, other: Path) -> None:
         assert line.keys() == twin.keys()
         for key, value in line.items():
             if isinstance(value, float):
-                expected = torch.tensor(value)
-                torch.testing.assert_close(torch.tensor(twin[key]), expected, **CLOSE)
+                assert twin[key] == pytest.approx(value, **CLOSE), key
             else:
                 assert twin[key] == value
     numbers = [json.loads((folder / "result.json").read_text()) for folder in (one, other)]

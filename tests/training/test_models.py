@@ -74,9 +74,9 @@ def test_a_carried_state_goes_on_where_the_window_ended(cell):
     whole, end = network(symbols)
     first, state = network(symbols[:5])
     second, final = network(symbols[5:], tuple(part.detach() for part in state))
-    torch.testing.assert_close(torch.cat((first, second)), whole)
+    torch.testing.assert_close(torch.cat((first, second)), whole, rtol=1e-12, atol=1e-14)
     for part, expected in zip(final, end, strict=True):
-        torch.testing.assert_close(part, expected)
+        torch.testing.assert_close(part, expected, rtol=1e-12, atol=1e-14)
         assert part.shape[1] == 3
         assert not part.is_complex()
 

@@ -104,8 +104,9 @@ def load(folder: Path = FOLDER) -> Library | str:
     found = sorted(folder.glob("_scan*.so"))
     if not found:
         return (
-            "the compiled CPU scan is not installed: there was no C compiler when passnet was "
-            "installed; install one (gcc or clang) and install passnet again"
+            "the compiled CPU scan was not built when passnet was installed: there was no C "
+            "compiler, or compiling failed; have gcc or clang on the path and install passnet "
+            "again with `pip install -v`, which shows what the compiler says"
         )
     try:
         loaded = ctypes.CDLL(str(found[0]))
