@@ -7,10 +7,15 @@ only, and of reset-before both exchanges together.
 from __future__ import annotations
 
 import argparse
+import sys
+from pathlib import Path
 
 import torch
 from cuda_scan import describe, scan_pass, timed
-from scan_cases import Case, cast, make
+
+# Cases are those of the GPU's tests.
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
+from gpu.scan_cases import Case, cast, make
 
 from passnet.ops.cuda import large, large_plan
 from passnet.ops.cuda.chip import Chip, Launches, gpu

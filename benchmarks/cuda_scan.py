@@ -1,4 +1,7 @@
-"""Correctness and time of every fused CUDA scan, with a choice of layouts, in one run."""
+"""Correctness and time of every fused CUDA scan, with a choice of layouts, in one run.
+
+Each option adds a part to it; without one only the versions and the device are named.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,9 @@ from pathlib import Path
 
 import torch
 
+# Cases, and the loop they are held against, are those of the GPU's tests.
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "gpu"))
-from scan_cases import MANY, Case, cast, kernel, make, scan_of, worst, worst_of_many
+from gpu.scan_cases import MANY, Case, cast, kernel, make, scan_of, worst, worst_of_many
 
 from passnet.ops.cuda import Call, compile, large, large_plan, passes, small, weights, whole
 from passnet.ops.cuda.chip import gpu
@@ -253,15 +256,55 @@ def random_cases(count: int, seed: int = 0) -> list[Case]:
     return cases
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--explore", action="store_true")
-    parser.add_argument("--check", action="store_true")
-    parser.add_argument("--fuzz", type=int, default=0)
-    parser.add_argument("--time", action="store_true")
-    parser.add_argument("--baseline", action="store_true", help="time cuDNN's layers as well")
-    parser.add_argument("--one", nargs=6, help="cell n d T B pass: one pass, for a profiler")
+def parsed() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--check",
+        action="store_true",
+        help="hold outputs and gradients of 120 fixed cases against a loop in float64, by the "
+        "accuracy rule; print those near or over it and the largest ratio to what it allows",
+    )
+    parser.add_argument(
+        "--fuzz",
+        type=int,
+        default=0,
+        metavar="COUNT",
+        help="the same for so many random cases, in three precisions, and for long ones; then "
+        "say whether 20 runs of a scan give the same bits",
+    )
+    parser.add_argument(
+        "--time",
+        action="store_true",
+        help="time both passes of small, large and dense scans as CUDA graphs; of large ones with "
+        "groups of 8, 16 and 32 sequences, a star beside the planner's own",
+    )
+    parser.add_argument(
+        "--baseline",
+        action="store_true",
+        help="time cuDNN's layers of these sizes, forward and backward together, and tell their "
+        "peak memory",
+    )
+    parser.add_argument(
+        "--explore",
+        action="store_true",
+        help="compile and time every layout the planner of small scans knows, and print the best "
+        "beside the one it chooses",
+    )
+    parser.add_argument(
+        "--one",
+        nargs=6,
+        metavar=("CELL", "N", "D", "T", "B", "PASS"),
+        help="run one pass three times, for a profiler: gru_after, gru_before or lstm, units, "
+        "rank, steps, sequences, fwd or bwd",
+    )
     arguments = parser.parse_args()
+    if not torch.cuda.is_available():
+        parser.error("there is no CUDA device, and it is one whose kernels are checked and timed")
+    return arguments
+
+
+def main() -> None:
+    arguments = parsed()
     torch.backends.cudnn.allow_tf32 = False
     print(torch.__version__, torch.cuda.get_device_name(), compile.nvrtc().version)
     cells = ("gru_after", "gru_before", "lstm")

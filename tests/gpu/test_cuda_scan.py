@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from scan_cases import Case, cast, fair, kernel, make, strided
+from gpu.scan_cases import Case, cast, fair, kernel, make, strided
 
 from passnet.ops.cuda.rooms import room_of
 

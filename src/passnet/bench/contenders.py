@@ -44,7 +44,11 @@ class Contender:
 
 
 def contenders(case: Case, *, device: str, loops: bool = True) -> dict[str, Contender]:
-    """Everyone who can run the case on this device, ours first, all from one set of weights."""
+    """Everyone who can run the case on this device, ours first.
+
+    Ours and the loops have one set of weights, rounded where a precision is lower. Layers of
+    torch.nn have other matrices, so they compute something else, from weights of their own.
+    """
     ours = _ours(case, device)
     theirs = nn.GRU if case.cell == "gru" else nn.LSTM
     name = f"nn.{theirs.__name__}"

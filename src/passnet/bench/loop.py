@@ -29,21 +29,25 @@ class LoopRNN(nn.Module):
         )
         self.diagonal = nn.ParameterList(torch.zeros(case.n, device=device) for _ in gates)
 
-    @torch.no_grad()
     def copy_from(self, layer: GRU | LSTM) -> LoopRNN:
         """Take over the weights of a passnet layer."""
-        cell: Any = layer.cells[0]
-        for gate, linear in enumerate(self.inputs):
-            shared = 0 if self.case.tied else gate
-            own = {
-                linear: {"weight": cell.input_weight[gate], "bias": cell.bias[gate]},
-                self.project[gate]: {"weight": cell.recurrent.project[shared]},
-                self.expand[gate]: {"weight": cell.recurrent.expand[gate]},
-            }
-            for module, tensors in own.items():
-                module.load_state_dict(tensors)
-            self.diagonal[gate].copy_(cell.recurrent.diagonal[gate])
+        self.load_state_dict(self.weights_of(layer))
         return self
+
+    def weights_of(self, layer: GRU | LSTM) -> dict[str, Tensor]:
+        """Those of a passnet layer by this one's names, as views that autograd can follow."""
+        cell: Any = layer.cells[0]
+        found = {}
+        for gate in range(len(self.inputs)):
+            shared = 0 if self.case.tied else gate
+            found |= {
+                f"inputs.{gate}.weight": cell.input_weight[gate],
+                f"inputs.{gate}.bias": cell.bias[gate],
+                f"project.{gate}.weight": cell.recurrent.project[shared],
+                f"expand.{gate}.weight": cell.recurrent.expand[gate],
+                f"diagonal.{gate}": cell.recurrent.diagonal[gate],
+            }
+        return found
 
     def recurrent(self, gate: int, h: Tensor) -> Tensor:
         return self.expand[gate](self.project[gate](h)) + self.diagonal[gate] * h

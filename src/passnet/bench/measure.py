@@ -15,6 +15,7 @@ import torch
 from torch import Tensor
 
 from passnet.bench.cases import Case
+from passnet.bench.check import check
 from passnet.bench.contenders import STEPWISE, Contender, contenders, gradients, states
 
 Listener = Callable[[str], None]
@@ -24,13 +25,8 @@ TOGETHER, IN_A_ROW, STEPS_IN_A_ROW = 20.0, 20, 100
 """On a GPU calls are timed together, as in training: so many milliseconds of them, but at most
 twenty. Steps of a stream are timed by the hundred everywhere."""
 
-
 WAYS = GRAPH, ONE_THREAD, GRAPHED = " graph", " one thread", " graphed calls"
 """How a contender is run otherwise than by a plain call, at the end of its name."""
-
-
-class Wrong(RuntimeError):
-    """A contender computes something else, so its time would mean nothing."""
 
 
 @dataclass(frozen=True)
@@ -74,27 +70,6 @@ def measure(
         rows += _timed(case, found, works, pass_, device, repeats)
     listener(f"{case.label}, one step")
     return rows + _steps(case, found, device, repeats)
-
-
-def check(case: Case, found: dict[str, Contender], x: Tensor, grad: Tensor) -> None:
-    """Our gradients against those of the plain loop in float64, before anything is timed."""
-    from passnet.bench.loop import LoopRNN
-
-    ours = found["passnet"].layer
-    short = x[: min(case.T, 64)].double()
-    truth_layer = LoopRNN(case, device=str(x.device)).copy_from(ours).double()
-    truth = states(truth_layer, short)
-    got = states(ours, short.to(x.dtype))
-    error = float((got.detach().double() - truth.detach()).norm() / truth.detach().norm())
-    weight = truth_layer.expand[0].get_parameter("weight")
-    expected = torch.autograd.grad(truth, weight, grad[: len(short)].double())[0]
-    (found_grad,) = torch.autograd.grad(got, [ours.cells[0].recurrent.expand], grad[: len(short)])
-    grad_error = float((found_grad[0].double() - expected).norm() / expected.norm())
-    if not (error < 1e-4 and grad_error < 1e-3):
-        raise Wrong(
-            f"{case.label}: the layer is off by {error:.1e} and its gradient by {grad_error:.1e} "
-            "against a float64 loop, so nothing was timed"
-        )
 
 
 def _works(

@@ -20,12 +20,15 @@ def add(commands) -> None:
         description="Times passnet's layers, torch.nn.GRU and torch.nn.LSTM in each precision, "
         "torch.nn.LSTM(proj_size=d), each also as a CUDA graph (those in float32 with a backward "
         "in the calling thread, too, and called as torch.cuda.make_graphed_callables makes them), "
-        "and a PyTorch loop, compiled or not, in one run, after checking that our gradients are "
-        "right. The last two columns are the ms of a row divided by those of passnet in the same "
-        "case and pass, so above 1x passnet is faster. `ms / passnet` takes passnet in float32, "
-        "called as it is; `ms / passnet alike` takes passnet in the row's precision and run as the "
-        "row is, such as both as CUDA graphs, and is empty where that was not timed and for "
-        "passnet itself.",
+        "and a PyTorch loop, compiled or not, in one run. Before that it checks outputs and all "
+        "gradients of passnet's layers, each backend in each precision that is timed, against a "
+        "plain loop over time in float64 with the same weights, and ends where one is wrong. "
+        "Layers of torch.nn compute another function, with weights of their own, and are not "
+        "checked. The last two columns are the ms of a row divided by those of passnet in the "
+        "same case and pass, so above 1x passnet is faster. `ms / passnet` takes passnet in "
+        "float32, called as it is; `ms / passnet alike` takes passnet in the row's precision and "
+        "run as the row is, such as both as CUDA graphs, and is empty where that was not timed and "
+        "for passnet itself.",
     )
     parser.add_argument("filter", nargs="?", default="", help="only cases whose line contains this")
     parser.add_argument("--device", help="cpu or cuda; default cuda where there is one")

@@ -21,7 +21,7 @@ _STATUSES = (
     ("passnet.ops.backend", "BackendRefused", USAGE),
     ("passnet.report.errors", "NothingThere", USAGE),
     ("passnet.report.errors", "ReportError", FAILED),
-    ("passnet.bench.measure", "Wrong", FAILED),
+    ("passnet.bench.check", "Wrong", FAILED),
 )
 """Where errors of rooms above live, and the exit status of each; the first that fits counts."""
 
