@@ -57,8 +57,9 @@ def trained(module, x, **call) -> dict[str, torch.Tensor]:
             lambda: passnet.LSTM(M, SIZE, bidirectional=True, learn_initial_state=True),
             {"lengths": torch.tensor([5, 1, 2, 4])},
         ),
+        (lambda: passnet.GRU(M, 96, matrix=passnet.LowRankPlusDiagonal(8)), {}),
     ],
-    ids=["GRU", "LSTM with lengths"],
+    ids=["GRU", "LSTM with lengths", "wide GRU"],
 )
 def test_compile_without_graph_breaks(make, call):
     module = randomised(make())
