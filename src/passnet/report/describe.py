@@ -48,6 +48,21 @@ def no_score(outcome: Outcome) -> str:
     return "not a number"
 
 
+def second_runs(group: Group) -> str:
+    """The scores of finished runs that are left out because their seed is there already."""
+    runs = [(run.experiment.seed, run.outcome) for run in group.repeated if run.outcome]
+    if not runs:
+        return ""
+    seeds = sorted({seed for seed, _ in runs})
+    scores = [
+        no_score(outcome) if outcome.value is None else numbers.score(group.metric, outcome.value)
+        for _, outcome in runs
+    ]
+    what = "a second run of seed" if len(runs) == 1 else "second runs of seed"
+    which = f"{what}{'s' if len(seeds) > 1 else ''} {' and '.join(map(str, seeds))}"
+    return f"{which}, left out: {', '.join(scores)}"
+
+
 def standing(group: Group | None) -> str:
     """What to say where there is no score: not run, how far it is, or why there is none."""
     if group is None:

@@ -36,7 +36,7 @@ class Group:
 
     changes: settings that differ from the preset of that name, as `key=value`; None where no preset
     has the name.
-    repeated: further runs of a seed that is already there; they count nowhere.
+    repeated: further runs of a seed that is already there; no mean counts them.
     remark: how runs of the preset were looked at or ended otherwise than it asks for.
     """
 

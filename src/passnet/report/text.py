@@ -109,7 +109,11 @@ def _remarks(groups: Sequence[Group]) -> list[str]:
             bound = "" if total is None else f" of {total}"
             lines.append(f"{run.place}: unfinished at update {run.reached}{bound}")
         for run in group.repeated:
-            lines.append(f"{run.place}: seed {run.experiment.seed} is there already, left out")
+            value = None if run.outcome is None else run.outcome.value
+            score = "" if value is None else f" ({numbers.score(group.metric, value)})"
+            lines.append(
+                f"{run.place}: seed {run.experiment.seed} is there already, left out{score}"
+            )
     return ["\n".join(lines)] if lines else []
 
 
