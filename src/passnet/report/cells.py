@@ -77,12 +77,6 @@ def columns_of(table: Table) -> list[Column]:
     ]
 
 
-def metric_of(experiment: Experiment) -> str:
-    """The metric of an experiment's result."""
-    paper = experiment.paper
-    return experiment.selection.metric if paper is None else paper.metric
-
-
 def _size(case: Case) -> Cell:
     return Cell(str(case.experiment.model.size), "number")
 
@@ -181,7 +175,7 @@ def _aim(case: Case) -> Cell:
 
 
 def _chance(case: Case) -> Cell:
-    metric = case.group.metric if case.group else metric_of(case.experiment)
+    metric = case.group.metric if case.group else case.experiment.metric
     return Cell(numbers.score(metric, case.chance), "number")
 
 

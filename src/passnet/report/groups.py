@@ -87,9 +87,8 @@ class Group:
 
     @property
     def metric(self) -> str:
-        """The metric of the result, which is the paper's where the paper has one."""
-        paper = self.experiment.paper
-        return self.experiment.selection.metric if paper is None else paper.metric
+        """The metric of the result."""
+        return self.experiment.metric
 
     def summary(
         self, metric: str | None = None, *, split: Literal["test", "validation"] = "test"

@@ -42,8 +42,7 @@ class Line:
 def write_line(name: str, group: Group | None, groups: Iterable[Group] = ()) -> Line:
     """The line of a preset and its runs, if there are any, and what other `groups` say of it."""
     experiment = get(name)
-    paper = experiment.paper
-    metric = experiment.selection.metric if paper is None else paper.metric
+    metric = experiment.metric
     done = group if group is not None and group.finished else None
     found = None if done is None else done.summary()
     verdict = compare(done)

@@ -55,10 +55,8 @@ class Session:
         self.requests = requests
         self.limit = TimeLimit(options.minutes)
         self.result: Result | None = None
-        paper = experiment.paper
-        self.metric = experiment.selection.metric if paper is None else paper.metric
         self.recorder = Recorder(
-            experiment.name, metric=self.metric, listener=listener if world.first else None
+            experiment.name, metric=experiment.metric, listener=listener if world.first else None
         )
 
     def updates(self) -> Iterator[None]:
@@ -157,7 +155,7 @@ class Session:
                 device=device_name(self.world.device),
                 backend=self.parts.backend,
                 capture=self.parts.refused,
-                metric=self.metric,
+                metric=self.experiment.metric,
                 chance=self.parts.chance,
                 paper_value=None if paper is None else paper.value,
             )
