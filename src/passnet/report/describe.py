@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from passnet.config.run_folder import DIVERGED
 from passnet.report import numbers
 from passnet.report.groups import Group, summarise
 from passnet.report.read import Outcome
@@ -43,7 +44,7 @@ def places_text(group: Group) -> str:
 
 def no_score(outcome: Outcome) -> str:
     """Why a finished run has no score."""
-    if outcome.stopped.startswith("diverged"):
+    if outcome.stopped.startswith(DIVERGED):
         return f"diverged at update {numbers.whole(outcome.updates)}"
     return "not a number"
 

@@ -15,6 +15,7 @@ from passnet.config import (
     identity,
     looks_ahead,
 )
+from passnet.config.run_folder import TIME
 from passnet.experiments import get, names
 from passnet.report.read import Run
 
@@ -183,7 +184,7 @@ def _cut_short(run: Run, planned: Experiment) -> bool:
     """Whether a finished run ended for want of time, or at a lower cap than its preset's."""
     assert run.outcome is not None
     own = run.experiment.updates
-    return run.outcome.stopped.startswith("time") or (
+    return run.outcome.stopped.startswith(TIME) or (
         own != planned.updates and own == run.outcome.updates
     )
 

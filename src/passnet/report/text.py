@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from passnet.config import METRICS
+from passnet.config.run_folder import EXPERIMENT_FILE
 from passnet.report import numbers
 from passnet.report.curves import group_curves
 from passnet.report.describe import mean_seconds, no_score, seeds_text, updates_text
@@ -43,7 +44,7 @@ def text_report(
         where = ", ".join(str(place) for place in places) or "no folder"
         raise NothingThere(
             f"no run was found in {where}: `passnet train NAME` makes one, a folder with an "
-            "experiment.json"
+            f"{EXPERIMENT_FILE}"
         )
     if json:
         return json_module.dumps([_record(group) for group in groups], indent=2, allow_nan=False)
