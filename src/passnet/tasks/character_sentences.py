@@ -18,7 +18,6 @@ from passnet.tasks.data import DataError
 from passnet.tasks.order import Order, Visits, in_order, pass_count
 from passnet.tasks.task import (
     Batch,
-    Metric,
     Shard,
     Split,
     Totals,
@@ -43,7 +42,6 @@ class CharacterSentences(Character):
     """
 
     name = "character_sentences"
-    metric = selection = Metric("perplexity_macro", lower_is_better=True)
 
     def __init__(
         self,

@@ -14,7 +14,6 @@ from passnet.tasks.data import DataError
 from passnet.tasks.order import pass_count
 from passnet.tasks.task import (
     Batch,
-    Metric,
     Shard,
     Split,
     Totals,
@@ -34,7 +33,6 @@ class CharacterStream(Character):
     """
 
     name = "character_stream"
-    metric = selection = Metric("perplexity_micro", lower_is_better=True)
 
     def __init__(
         self,

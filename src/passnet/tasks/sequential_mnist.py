@@ -11,7 +11,7 @@ from torch.nn import functional
 from passnet.tasks.digit_task import DigitOptions, DigitTask
 from passnet.tasks.labels import class_totals, cross_entropy, finish_classes
 from passnet.tasks.permutations import Permutation, digest, pixels
-from passnet.tasks.task import Batch, Metric, Totals, widened
+from passnet.tasks.task import Batch, Totals, widened
 
 
 @final
@@ -25,8 +25,6 @@ class SequentialMNIST(DigitTask):
     name = "sequential_mnist"
     input_size = 1
     readout = "last"
-    metric = Metric("accuracy", lower_is_better=False)
-    selection = Metric("cross_entropy_nats", lower_is_better=True)
 
     def __init__(
         self, *, permutation: Permutation | None = None, **options: Unpack[DigitOptions]
