@@ -45,7 +45,7 @@ TASKS: dict[str, Callable[[], Task]] = {
     "copy lag": lambda: Copy(form="variable_lag", train_size=None, **COPY),
     "addition": lambda: Addition(steps=9, train_size=40, eval_size=11),
     "addition fresh": lambda: Addition(steps=8, train_size=None, eval_size=11),
-    "sequential": lambda: SequentialMNIST(**SMALL),
+    "sequential": lambda: SequentialMNIST(permutation=None, **SMALL),
     "permuted": lambda: SequentialMNIST(permutation="author", **SMALL),
     "flat": lambda: FlatMNIST(**SMALL),
     "sentences": lambda: CharacterSentences(source="embedded"),

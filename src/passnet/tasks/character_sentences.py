@@ -50,7 +50,7 @@ class CharacterSentences(Character):
         path: str | Path | None = None,
         data_dir: str | None = None,
         unk: Unk = "spelled",
-        longest: int | None = 500,
+        longest: int | None = None,
         order: Order = "file",
         average: Literal["sentence", "character"] = "sentence",
         check: bool = True,

@@ -40,7 +40,7 @@ class CharacterStream(Character):
         source: TextSource = "ptb",
         path: str | Path | None = None,
         data_dir: str | None = None,
-        unk: Unk = "symbol",
+        unk: Unk = "spelled",
         window: int = 35,
         check: bool = True,
     ) -> None:

@@ -18,7 +18,7 @@ from passnet.tasks.task import Batch, Totals, widened
 class SequentialMNIST(DigitTask):
     """One grey value in [0, 1] a step, one of ten digits after the last.
 
-    permutation: None for reading order, "author" or "common" (see `permutations`).
+    permutation: "author" or "common" (see `permutations`), or None for reading order.
     options: see `DigitTask`.
     """
 
@@ -27,7 +27,7 @@ class SequentialMNIST(DigitTask):
     readout = "last"
 
     def __init__(
-        self, *, permutation: Permutation | None = None, **options: Unpack[DigitOptions]
+        self, *, permutation: Permutation | None = "author", **options: Unpack[DigitOptions]
     ) -> None:
         super().__init__(**options)
         self.steps = self.pixels
