@@ -10,8 +10,13 @@ help:
 	@echo "make test   install, lint, check types and rooms, run all tests"
 	@echo "make clean  remove the environment and caches"
 
-$(BIN)/.installed: pyproject.toml constraints.txt $(wildcard setup.py)
+# The install compiles the CPU kernel, so its sources call for another one. Where they do not compile
+# an install goes on without it: the library of before must not stand in for them.
+KERNEL := $(wildcard src/passnet/ops/cpu/*.c src/passnet/ops/cpu/*.h)
+
+$(BIN)/.installed: pyproject.toml constraints.txt setup.py $(KERNEL)
 	$(PYTHON) -m venv $(VENV)
+	rm -f src/passnet/ops/cpu/_scan*.so
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
 	@touch $@
 

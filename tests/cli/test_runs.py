@@ -235,7 +235,7 @@ def test_doctor_says_which_backends_run(capsys):
     rows = [row for row in found["backends"] if row["device"] == "cpu"]
     assert {row["backend"] for row in rows} >= {"eager", "reference"}
     assert all(row["can_run"] == "yes" for row in rows if row["backend"] == "eager")
-    assert {row["cell"] for row in rows} == {"GRU", "LSTM", "UnitaryRNN"}
+    assert {row["cell"] for row in rows} == {"GRU", "LSTM", "UnitaryRNN", "Highway"}
     assert {"torch", "altair", "jinja2", "vl-convert-python"} <= set(found["versions"])
 
 

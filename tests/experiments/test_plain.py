@@ -135,6 +135,8 @@ def test_identity_ignores_descriptions_and_nothing_else():
         ({"size": 0}, "size: got 0"),
         ({"size": 8, "cell": "lstm", "reset": "before"}, "serves only gru"),
         ({"size": 8, "cell": "urnn", "dropout_state": 0.5}, "serves only gru and lstm"),
+        ({"size": 8, "cell": "urnn", "dropout_input_per": "step"}, "serves only gru and lstm"),
+        ({"size": 8, "cell": "highway", "dropout_input_per": "step"}, "serves only gru and lstm"),
         ({"size": 8, "cell": "urnn", "num_layers": 2}, "num_layers: got 2 with cell 'urnn'"),
         ({"size": 8, "cell": "highway", "carry_bias": Chrono(9)}, "give a number"),
         ({"size": 8, "batch_norm": True}, "serves only highway"),

@@ -109,12 +109,11 @@ def write_run(
         text += json.dumps({"kind": "test", "update": total, "epoch": None, **test}) + "\n"
     (folder / "metrics.jsonl").write_text(text)
     paper = experiment.paper
-    metric = experiment.selection.metric if paper is None else paper.metric
     result = {
         "preset": experiment.name,
         "seed": experiment.seed,
-        "metric": metric,
-        "value": test.get(metric),
+        "metric": experiment.metric,
+        "value": test.get(experiment.metric),
         "paper_value": None if paper is None else paper.value,
         "updates": total,
         "parameters": parameters,

@@ -9,7 +9,7 @@ import pytest
 from made_up_runs import experiment_of, write_run
 
 from passnet.config import Averaging, Cosine, LowRankPlusDiagonal
-from passnet.report import groups
+from passnet.report import groups, text_report, write_page
 from passnet.report.describe import mean_seconds, standing, updates_text
 from passnet.report.groups import first_below, group_runs
 from passnet.report.lines import write_line
@@ -113,6 +113,24 @@ def test_a_repeated_seed_counts_once_and_the_finished_one_is_kept(tmp_path):
     assert [run.place for run in group.runs] == ["b"]
     assert {run.place for run in group.repeated} == {"a", "c"}
     assert group.summary().count == 1
+    # Its score is said, in the line and on the page; an unfinished run has none.
+    said = "a second run of seed 0, left out: 94.00 %"
+    assert said in write_line(LRD, group).verdict
+    write_page([tmp_path], tmp_path / "page.html")
+    assert said in (tmp_path / "page.html").read_text()
+    assert "c: seed 0 is there already, left out (94.00 %)" in text_report([tmp_path])
+
+
+def test_second_runs_of_several_seeds_are_named_together(tmp_path):
+    weight_norm = "copy-500/lrd-gru-128-50-wn"
+    for place, seed in (("a", 0), ("b", 0), ("c", 1), ("d", 1)):
+        write_run(tmp_path / place, experiment_of(weight_norm, seed=seed), value=0.002)
+    (group,) = groups_below(tmp_path)
+    said = "second runs of seeds 0 and 1, left out: 0.00200, 0.00200"
+    # The paper has no number for this row, and it is said all the same.
+    assert write_line(weight_norm, group).verdict == said
+    write_page([tmp_path], tmp_path / "page.html")
+    assert said in (tmp_path / "page.html").read_text()
 
 
 def test_failed_seeds_are_counted(tmp_path):

@@ -13,6 +13,7 @@ from passnet.report import readme_results, write_page
 from passnet.report.groups import group_runs
 from passnet.report.otherwise import otherwise
 from passnet.report.read import find_runs
+from passnet.report.trials import trials
 
 HIGHWAY, COPY = "highway-mnist/lr-1024-256", "copy-500/lrd-gru-128-50"
 
@@ -53,3 +54,16 @@ def test_seeds_below_a_bound_are_counted(tmp_path):
         diverged = None if value is not None else 900
         write_run(tmp_path / f"trial-{seed}", trial, value=value, diverged=diverged)
     assert words(tmp_path, COPY) == ["with optimiser.learning_rate=0.0015 reached by 2 of 4 seeds"]
+    # Whether a bound was reached, a second run of a seed says as well.
+    write_run(tmp_path / "trial-0-again", replace(trial, seed=0), value=0.0003)
+    write_run(tmp_path / "trial-1-again", replace(trial, seed=1), value=0.5, finished=False)
+    assert words(tmp_path, COPY) == ["with optimiser.learning_rate=0.0015 reached by 3 of 5 runs"]
+
+
+def test_second_runs_of_a_seed_are_in_no_mean_but_said(tmp_path):
+    for place, value in (("a", 0.98), ("b", 0.99)):
+        write_run(tmp_path / place, experiment_of(HIGHWAY, batch_size=20), value=value)
+    said = "98.00 % (a second run of seed 0, left out: 99.00 %)"
+    assert words(tmp_path, HIGHWAY) == [f"with batch_size=20 {said}"]
+    (trial,) = trials(group_runs(find_runs([tmp_path])))[0].rows
+    assert (trial.score, trial.left_out) == ("98.00 %", said[9:-1])

@@ -134,8 +134,6 @@ def test_a_folder_that_is_not_there(tmp_path):
 
 def test_training_writes_what_is_read_here():
     from passnet.report import read
-    from passnet.training import run as written
     from passnet.training.result import Result
 
-    assert (read.FORMAT, read.VERSION) == (written.FORMAT, written.VERSION)
     assert {item.name for item in fields(read.Outcome)} <= {item.name for item in fields(Result)}

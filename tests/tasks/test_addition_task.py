@@ -62,7 +62,7 @@ def test_chance_is_the_score_of_answering_one() -> None:
     for batch in task.batches("test", batch_size=10_000):
         totals = totals + task.totals(torch.ones(len(batch.targets), 1), batch)
     assert task.finish(totals) == pytest.approx(task.chance(), rel=0.03)
-    assert task.chance()[task.metric.name] == pytest.approx(1 / 6)
+    assert task.chance()["mse_paper_distribution"] == pytest.approx(1 / 6)
 
 
 def test_loss_by_hand() -> None:

@@ -75,7 +75,7 @@ def test_a_sequence_is_the_image_pixel_by_pixel(tiny_mnist: Path) -> None:
     splits = load("mnist", data_dir=str(tiny_mnist), check=False)
     image = splits["test"].images[5].flatten() / 255
     data = {"data_dir": str(tiny_mnist), "check": False}
-    plain = SequentialMNIST(**data).batch("test", 0, batch_size=8)
+    plain = SequentialMNIST(permutation=None, **data).batch("test", 0, batch_size=8)
     assert plain.inputs.shape == (784, 8, 1)
     assert torch.equal(plain.inputs[:, 5, 0], image)
     assert plain.targets.tolist() == list(range(8))

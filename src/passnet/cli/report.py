@@ -8,6 +8,7 @@ from pathlib import Path
 
 from passnet.cli.errors import FAILED
 from passnet.cli.places import check_page
+from passnet.config import ConfigurationError
 
 
 def add(commands) -> None:
@@ -25,14 +26,16 @@ def add(commands) -> None:
         "--benchmarks",
         type=Path,
         metavar="FOLDER",
-        help="speed results for the page (default benchmarks/results, where it is)",
+        help="speed results for the page that --out writes (default benchmarks/results, where it "
+        "is)",
     )
-    parser.add_argument("--json", action="store_true", help="the numbers as JSON")
+    parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the report or write the page."""
+    _check_forms(args)
     if args.out is not None:
         check_page("--out", args.out)
     from passnet.report import text_report, write_page
@@ -54,3 +57,17 @@ def run(args: argparse.Namespace) -> int:
         if text:
             print(text)
     return FAILED if left_out else 0
+
+
+def _check_forms(args: argparse.Namespace) -> None:
+    """Raise where an option would have no effect on what is printed or written."""
+    if args.out is not None and args.json:
+        raise ConfigurationError(
+            f"--json and --out {args.out}: the page is HTML and JSON is printed, so give one of "
+            "them, and run the command again for the other"
+        )
+    if args.out is None and args.benchmarks is not None:
+        raise ConfigurationError(
+            f"--benchmarks {args.benchmarks} without --out: only the page shows timings, so give "
+            "--out FILE.html too, or leave --benchmarks out"
+        )

@@ -16,6 +16,7 @@ from passnet.cli.numbers import count_of, minutes
 from passnet.cli.signals import leaving_at_once
 from passnet.cli.tables import figure, print_json, table, thousands
 from passnet.config import ConfigurationError, Experiment
+from passnet.config.run_folder import EXPERIMENT_FILE
 from passnet.experiments import names
 
 if TYPE_CHECKING:
@@ -185,7 +186,7 @@ def _plans(args: argparse.Namespace) -> list[tuple[Experiment, Path]]:
     plans = []
     args.names = list(dict.fromkeys(chosen_names(args)))
     for name in args.names:
-        if (Path(name) / "experiment.json").is_file():
+        if (Path(name) / EXPERIMENT_FILE).is_file():
             plans.append(_saved(name, args))
             continue
         if name not in names() and Path(name).is_dir():
@@ -210,10 +211,10 @@ def _folder(experiment: Experiment, args: argparse.Namespace) -> Path:
 
 
 def _no_run(folder: Path) -> str:
-    below = next((place.parent for place in sorted(folder.glob("*/experiment.json"))), None)
+    below = next((place.parent for place in sorted(folder.glob(f"*/{EXPERIMENT_FILE}"))), None)
     other = f", such as {below}," if below is not None else ""
     return (
-        f"{folder} is a folder without experiment.json, so it holds no run: give the folder of a "
+        f"{folder} is a folder without {EXPERIMENT_FILE}, so it holds no run: give the folder of a "
         f"run{other} or a preset that `passnet list` shows"
     )
 

@@ -91,6 +91,11 @@ class Experiment:
     aim: Aim | None = None
     notes: tuple[str, ...] = ()
 
+    @property
+    def metric(self) -> str:
+        """The metric of the result: the paper's where the paper has one."""
+        return self.selection.metric if self.paper is None else self.paper.metric
+
     def __post_init__(self) -> None:
         check_types(self)
         counts = ("batch_size", "updates", "epochs", "evaluate_every", "patience", "accumulate")

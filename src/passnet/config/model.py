@@ -29,6 +29,7 @@ _SERVES = {
     "weight_norm": ("gru", "lstm"),
     "max_row_norm": ("gru", "lstm", "highway"),
     "dropout_input": ("gru", "lstm", "highway"),
+    "dropout_input_per": ("gru", "lstm"),
     "dropout_state": ("gru", "lstm", "highway"),
     "dropout_output": ("gru", "lstm", "highway"),
     "zoneout": ("gru", "lstm"),

@@ -57,7 +57,7 @@ def _row(experiment: Experiment) -> dict[str, Any]:
         "matrix": experiment.model.structure,
         "size": experiment.model.size,
         "protocol": experiment.protocol,
-        "metric": experiment.selection.metric if paper is None else paper.metric,
+        "metric": experiment.metric,
         "paper_value": None if paper is None else paper.value,
         "paper_relation": None if paper is None else paper.relation,
         "table": None if paper is None else paper.where,

@@ -7,7 +7,14 @@ from dataclasses import dataclass, replace
 
 from passnet.config import Experiment, experiment_parameter_counts
 from passnet.report import numbers
-from passnet.report.describe import mean_seconds, places_text, seeds_text, standing, updates_text
+from passnet.report.describe import (
+    mean_seconds,
+    places_text,
+    second_runs,
+    seeds_text,
+    standing,
+    updates_text,
+)
 from passnet.report.groups import Group, Summary, first_below
 from passnet.report.paper import BEYOND, Table, aim_score, compare, paper_score, reached
 
@@ -68,12 +75,6 @@ def columns_of(table: Table) -> list[Column]:
         Column("updates, time", _effort, "each run"),
         Column("device, backend", _place, "each run"),
     ]
-
-
-def metric_of(experiment: Experiment) -> str:
-    """The metric of an experiment's result."""
-    paper = experiment.paper
-    return experiment.selection.metric if paper is None else paper.metric
 
 
 def _size(case: Case) -> Cell:
@@ -155,10 +156,11 @@ def _seeds(case: Case) -> Cell:
 
 def _verdict(case: Case) -> Cell:
     found = compare(case.group)
+    done = case.group if case.group is not None and case.group.finished else None
+    remarks = [] if done is None else [t for t in (done.remark, second_runs(done)) if t]
     if found is None:
-        return Cell(numbers.ABSENT)
-    remark = [case.group.remark] if case.group and case.group.remark else []
-    below = "; ".join((found.text, *remark, *case.otherwise))
+        return Cell(numbers.ABSENT, below="; ".join(remarks))
+    below = "; ".join((found.text, *remarks, *case.otherwise))
     return Cell(found.word, "good" if found.good else "bad", below=below)
 
 
@@ -173,7 +175,7 @@ def _aim(case: Case) -> Cell:
 
 
 def _chance(case: Case) -> Cell:
-    metric = case.group.metric if case.group else metric_of(case.experiment)
+    metric = case.group.metric if case.group else case.experiment.metric
     return Cell(numbers.score(metric, case.chance), "number")
 
 

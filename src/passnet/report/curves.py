@@ -32,7 +32,6 @@ class AuthorCurve:
     metric: str
     unit: Literal["update", "epoch"]
     of: str
-    repository: str
 
 
 @cache
@@ -44,7 +43,6 @@ def author_curves() -> dict[str, AuthorCurve]:
             metric=record["metric"],
             unit=record["unit"],
             of=record["of"],
-            repository=record["repository"],
         )
         for name, record in _author_file()["curves"].items()
     }

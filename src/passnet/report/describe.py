@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from passnet.config.run_folder import DIVERGED
 from passnet.report import numbers
 from passnet.report.groups import Group, summarise
 from passnet.report.read import Outcome
@@ -43,9 +44,24 @@ def places_text(group: Group) -> str:
 
 def no_score(outcome: Outcome) -> str:
     """Why a finished run has no score."""
-    if outcome.stopped.startswith("diverged"):
+    if outcome.stopped.startswith(DIVERGED):
         return f"diverged at update {numbers.whole(outcome.updates)}"
     return "not a number"
+
+
+def second_runs(group: Group) -> str:
+    """The scores of finished runs that are left out because their seed is there already."""
+    runs = [(run.experiment.seed, run.outcome) for run in group.repeated if run.outcome]
+    if not runs:
+        return ""
+    seeds = sorted({seed for seed, _ in runs})
+    scores = [
+        no_score(outcome) if outcome.value is None else numbers.score(group.metric, outcome.value)
+        for _, outcome in runs
+    ]
+    what = "a second run of seed" if len(runs) == 1 else "second runs of seed"
+    which = f"{what}{'s' if len(seeds) > 1 else ''} {' and '.join(map(str, seeds))}"
+    return f"{which}, left out: {', '.join(scores)}"
 
 
 def standing(group: Group | None) -> str:

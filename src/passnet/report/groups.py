@@ -15,6 +15,7 @@ from passnet.config import (
     identity,
     looks_ahead,
 )
+from passnet.config.run_folder import TIME
 from passnet.experiments import get, names
 from passnet.report.read import Run
 
@@ -36,7 +37,7 @@ class Group:
 
     changes: settings that differ from the preset of that name, as `key=value`; None where no preset
     has the name.
-    repeated: further runs of a seed that is already there; they count nowhere.
+    repeated: further runs of a seed that is already there; no mean counts them.
     remark: how runs of the preset were looked at or ended otherwise than it asks for.
     """
 
@@ -87,9 +88,8 @@ class Group:
 
     @property
     def metric(self) -> str:
-        """The metric of the result, which is the paper's where the paper has one."""
-        paper = self.experiment.paper
-        return self.experiment.selection.metric if paper is None else paper.metric
+        """The metric of the result."""
+        return self.experiment.metric
 
     def summary(
         self, metric: str | None = None, *, split: Literal["test", "validation"] = "test"
@@ -184,7 +184,7 @@ def _cut_short(run: Run, planned: Experiment) -> bool:
     """Whether a finished run ended for want of time, or at a lower cap than its preset's."""
     assert run.outcome is not None
     own = run.experiment.updates
-    return run.outcome.stopped.startswith("time") or (
+    return run.outcome.stopped.startswith(TIME) or (
         own != planned.updates and own == run.outcome.updates
     )
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from passnet.config import Experiment, experiment_parameter_counts
 from passnet.experiments import get
 from passnet.report import numbers
-from passnet.report.describe import seeds_text, standing, updates_text
+from passnet.report.describe import second_runs, seeds_text, standing, updates_text
 from passnet.report.groups import Group
 from passnet.report.otherwise import otherwise
 from passnet.report.paper import aim_score, compare, paper_score, reached
@@ -42,14 +42,14 @@ class Line:
 def write_line(name: str, group: Group | None, groups: Iterable[Group] = ()) -> Line:
     """The line of a preset and its runs, if there are any, and what other `groups` say of it."""
     experiment = get(name)
-    paper = experiment.paper
-    metric = experiment.selection.metric if paper is None else paper.metric
+    metric = experiment.metric
     done = group if group is not None and group.finished else None
     found = None if done is None else done.summary()
     verdict = compare(done)
     words = [] if verdict is None else [f"{verdict.word}, {verdict.text}"]
     words += _aim(experiment, done)
-    words += [done.remark] if done is not None and done.remark else []
+    if done is not None:
+        words += [text for text in (done.remark, second_runs(done)) if text]
     words += [] if verdict is None else otherwise(name, groups)
     return Line(
         preset=name,

@@ -80,7 +80,7 @@ def render_page(
         figures=shown,
         specs=_safe_json({f.anchor: f.spec for fs in shown.values() for f in fs if f.spec}),
         others=trials(group for group in groups if not _has_row(group)),
-        every_run=[_run_line(run, group) for group in groups for run in group.runs],
+        every_run=[_run_line(run, group) for group in groups for run in _all_runs(group)],
         repeated=[run.place for group in groups for run in group.repeated],
         speed=speed,
         discrepancies=DISCREPANCIES,
@@ -135,6 +135,10 @@ def _overview(groups: Sequence[Group]) -> Overview:
 def _has_row(group: Group) -> bool:
     rows = {name for table in (*TABLES, BEYOND) for name in table.presets}
     return group.is_preset and group.name in rows
+
+
+def _all_runs(group: Group) -> tuple[Run, ...]:
+    return (*group.runs, *group.repeated)
 
 
 def _run_line(run: Run, group: Group) -> dict[str, str]:

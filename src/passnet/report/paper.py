@@ -20,16 +20,12 @@ _DIGITS = {"table 1": 1, "table 2": 2, "section 3, addition task": 3, "appendix 
 
 @dataclass(frozen=True)
 class Table:
-    """A table of the report.
-
-    bound: a score that counts as solving the task.
-    """
+    """A table of the report."""
 
     anchor: str
     title: str
     caption: str
     presets: tuple[str, ...]
-    bound: float | None = None
 
 
 @dataclass(frozen=True)
@@ -74,21 +70,18 @@ TABLES = (
         "Memory task, N = 500",
         f"Ten symbols are repeated after 500 steps. {_COPY}",
         _under("copy-500/"),
-        bound=1e-3,
     ),
     Table(
         "memory-length",
         "Memory task, variable length, N = 100",
         f"One to ten symbols are repeated after 100 steps (Danihelka et al. 2016). {_COPY}",
         _under("copy-variable-length/"),
-        bound=1e-3,
     ),
     Table(
         "memory-lag",
         "Memory task, variable lag, N = 100",
         f"Ten symbols are repeated after 1 to 100 steps (Henaff et al. 2016). {_COPY}",
         _under("copy-variable-lag/"),
-        bound=1e-3,
     ),
     Table(
         "addition",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from passnet.config import Experiment, differences
+from passnet.config.run_folder import EXPERIMENT_FILE
 from passnet.experiments import get
 from passnet.report.groups import as_often
 from passnet.report.read import Run, find_runs, read_run
@@ -50,7 +51,7 @@ def read_plan(presets: Sequence[str], seeds: Sequence[int], places: Places) -> l
     """The plan for what is in the folders now."""
     results = find_runs([places.results]) if places.results.is_dir() else []
     wanted = [places.run(_seeded(name, seed)) for name in presets for seed in seeds]
-    begun = [read_run(path) for path in wanted if (path / "experiment.json").is_file()]
+    begun = [read_run(path) for path in wanted if (path / EXPERIMENT_FILE).is_file()]
     return plan_steps(presets, seeds, places, results=results, begun=begun)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from passnet.config.run_folder import EXPERIMENT_FILE, METRICS_FILE, RESULT_FILE
 from passnet.report.errors import ReportError
 from passnet.report.read import Run, read_run
 from passnet.report.write import write_whole
@@ -22,15 +23,15 @@ def publish_run(folder: Path, destination: Path) -> Run:
         raise ReportError(
             f"{folder} is not finished, so it has no result to publish: train it first"
         )
-    if (destination / "result.json").exists():
+    if (destination / RESULT_FILE).exists():
         raise ReportError(f"{destination} holds a result already: remove it, or publish elsewhere")
     try:
         destination.mkdir(parents=True, exist_ok=True)
-        metrics = (folder / "metrics.jsonl").read_text(encoding="utf-8")
+        metrics = (folder / METRICS_FILE).read_text(encoding="utf-8")
         content = {
-            "experiment.json": (folder / "experiment.json").read_text(encoding="utf-8"),
-            "metrics.jsonl": thinned_metrics(metrics),
-            "result.json": (folder / "result.json").read_text(encoding="utf-8"),
+            EXPERIMENT_FILE: (folder / EXPERIMENT_FILE).read_text(encoding="utf-8"),
+            METRICS_FILE: thinned_metrics(metrics),
+            RESULT_FILE: (folder / RESULT_FILE).read_text(encoding="utf-8"),
         }
     except OSError as error:
         raise ReportError(

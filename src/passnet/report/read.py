@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from passnet.config import ConfigurationError, Experiment, from_json
+from passnet.config.run_folder import EXPERIMENT_FILE, METRICS_FILE, RESULT_FILE, fault_in
 from passnet.report.errors import NothingThere, ReportError
 
-FORMAT, VERSION = "passnet-run", 1
 Folder = str | os.PathLike[str]
 Scores = dict[str, float | None]
 
@@ -90,19 +90,17 @@ def find_runs(folders: Iterable[Folder], *, warn: Callable[[str], None] | None =
 
 def read_run(path: Path, *, place: str | None = None) -> Run:
     """The run in a folder that holds an `experiment.json`."""
-    file = path / "experiment.json"
+    file = path / EXPERIMENT_FILE
     record = _read_json(file)
-    if record.get("format") != FORMAT or record.get("version") != VERSION:
-        raise ReportError(
-            f"{file} is not of a passnet run (format {record.get('format')!r}, version "
-            f"{record.get('version')!r}): expected {FORMAT!r}, version {VERSION}"
-        )
+    fault = fault_in(record)
+    if fault is not None:
+        raise ReportError(f"{file} {fault}")
     try:
         experiment = from_json(record.pop("experiment", None))
     except ConfigurationError as error:
         raise ReportError(f"{file} cannot be understood: {error}") from error
-    evaluations, reached = _read_metrics(path / "metrics.jsonl")
-    outcome = _read_outcome(path / "result.json")
+    evaluations, reached = _read_metrics(path / METRICS_FILE)
+    outcome = _read_outcome(path / RESULT_FILE)
     return Run(
         path=path,
         place=place or path.name,
@@ -117,7 +115,7 @@ def read_run(path: Path, *, place: str | None = None) -> Run:
 def _run_folders(root: Path) -> Iterator[Path]:
     for folder, below, files in os.walk(root):
         below.sort()
-        if "experiment.json" in files:
+        if EXPERIMENT_FILE in files:
             below.clear()
             yield Path(folder)
 

@@ -69,10 +69,11 @@ def readme_results(folders: Iterable[Folder]) -> str:
     groups = group_runs(find_runs(folders))
     parts = [_section(table, groups) for table in (*TABLES, BEYOND) if table.presets]
     parts.append(
-        "passnet's numbers are means over seeds ± the sample standard deviation; parameters are "
-        "the true count. A row matches when it differs from the paper by no more than that spread, "
-        "the rounding of the printed number or, for accuracies, the standard error of one test; "
-        "where seeds differ by more than the paper's number itself, they are counted one by one."
+        "passnet's numbers are means over seeds, one run of each, ± the sample standard deviation; "
+        "parameters are the true count. A row matches when it differs from the paper by no more "
+        "than that spread, the rounding of the printed number or, for accuracies, the standard "
+        "error of one test; where seeds differ by more than the paper's number itself, they are "
+        "counted one by one."
     )
     return "\n\n".join(parts)
 

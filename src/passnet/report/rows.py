@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from passnet.experiments import get
-from passnet.report.cells import Case, Cell, Column, columns_of, metric_of
+from passnet.report.cells import Case, Cell, Column, columns_of
 from passnet.report.groups import Group
 from passnet.report.otherwise import otherwise
 from passnet.report.paper import BEYOND, Table, model_name
@@ -49,7 +49,7 @@ def write_table(table: Table, groups: Sequence[Group]) -> Written:
     for name in table.presets:
         experiment = get(name)
         group = by_name.get(name)
-        metric = group.metric if group else metric_of(experiment)
+        metric = group.metric if group else experiment.metric
         chance = chances.get((experiment.task, metric))
         case = Case(experiment, group, chance, tuple(otherwise(name, groups)))
         for note in experiment.notes:

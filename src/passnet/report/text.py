@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from passnet.config import METRICS
+from passnet.config.run_folder import EXPERIMENT_FILE
 from passnet.report import numbers
 from passnet.report.curves import group_curves
 from passnet.report.describe import mean_seconds, no_score, seeds_text, updates_text
@@ -43,7 +44,7 @@ def text_report(
         where = ", ".join(str(place) for place in places) or "no folder"
         raise NothingThere(
             f"no run was found in {where}: `passnet train NAME` makes one, a folder with an "
-            "experiment.json"
+            f"{EXPERIMENT_FILE}"
         )
     if json:
         return json_module.dumps([_record(group) for group in groups], indent=2, allow_nan=False)
@@ -109,7 +110,11 @@ def _remarks(groups: Sequence[Group]) -> list[str]:
             bound = "" if total is None else f" of {total}"
             lines.append(f"{run.place}: unfinished at update {run.reached}{bound}")
         for run in group.repeated:
-            lines.append(f"{run.place}: seed {run.experiment.seed} is there already, left out")
+            value = None if run.outcome is None else run.outcome.value
+            score = "" if value is None else f" ({numbers.score(group.metric, value)})"
+            lines.append(
+                f"{run.place}: seed {run.experiment.seed} is there already, left out{score}"
+            )
     return ["\n".join(lines)] if lines else []
 
 

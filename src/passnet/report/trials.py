@@ -6,16 +6,26 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from passnet.report import numbers
-from passnet.report.describe import mean_seconds, places_text, standing, updates_text
+from passnet.report.describe import (
+    mean_seconds,
+    places_text,
+    second_runs,
+    standing,
+    updates_text,
+)
 from passnet.report.groups import Group, better
 
 
 @dataclass(frozen=True)
 class Trial:
-    """One set of changed settings and its score."""
+    """One set of changed settings and its score.
+
+    left_out: second runs of its seeds, which the score does not count.
+    """
 
     changes: str
     score: str
+    left_out: str
     seeds: int
     updates: str
     time: str
@@ -70,6 +80,7 @@ def _trial(group: Group, *, shared: set[str]) -> Trial:
     return Trial(
         changes=" ".join(own) or ("nothing else" if shared else "nothing"),
         score=score if group.scored else standing(group),
+        left_out=second_runs(group),
         seeds=len(group.finished),
         updates=updates_text(group),
         time=numbers.duration(mean_seconds(group)),

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from passnet.tasks.data import DataError
     from passnet.tasks.flat_mnist import FlatMNIST
     from passnet.tasks.sequential_mnist import SequentialMNIST
-    from passnet.tasks.task import Batch, Metric, Task, Totals
+    from passnet.tasks.task import Batch, Task, Totals
 
 _HOMES = {
     "Addition": "addition",
@@ -25,7 +25,6 @@ _HOMES = {
     "Corpus": "corpus",
     "DataError": "data",
     "FlatMNIST": "flat_mnist",
-    "Metric": "task",
     "SequentialMNIST": "sequential_mnist",
     "Task": "task",
     "Totals": "task",
@@ -41,7 +40,6 @@ __all__ = [
     "Corpus",
     "DataError",
     "FlatMNIST",
-    "Metric",
     "SequentialMNIST",
     "Task",
     "Totals",

@@ -12,7 +12,6 @@ from passnet.tasks import draws
 from passnet.tasks.order import Order, Visits, in_order, pass_count
 from passnet.tasks.task import (
     Batch,
-    Metric,
     Shard,
     Split,
     Task,
@@ -40,10 +39,8 @@ class Addition(Task):
     name = "addition"
     input_size = 2
     output_size = 1
-    takes_symbols = False
     rows_stand_alone = True
     readout = "last"
-    metric = selection = Metric("mse_paper_distribution", lower_is_better=True)
 
     def __init__(
         self,

@@ -25,7 +25,6 @@ class Character(Task):
     each of the V symbols given 1/V of an occurrence more.
     """
 
-    takes_symbols = True
     readout = "steps"
 
     def __init__(

@@ -18,7 +18,6 @@ from passnet.tasks.data import DataError
 from passnet.tasks.order import Order, Visits, in_order, pass_count
 from passnet.tasks.task import (
     Batch,
-    Metric,
     Shard,
     Split,
     Totals,
@@ -43,7 +42,6 @@ class CharacterSentences(Character):
     """
 
     name = "character_sentences"
-    metric = selection = Metric("perplexity_macro", lower_is_better=True)
 
     def __init__(
         self,
@@ -52,7 +50,7 @@ class CharacterSentences(Character):
         path: str | Path | None = None,
         data_dir: str | None = None,
         unk: Unk = "spelled",
-        longest: int | None = 500,
+        longest: int | None = None,
         order: Order = "file",
         average: Literal["sentence", "character"] = "sentence",
         check: bool = True,

@@ -14,7 +14,6 @@ from passnet.tasks.data import DataError
 from passnet.tasks.order import pass_count
 from passnet.tasks.task import (
     Batch,
-    Metric,
     Shard,
     Split,
     Totals,
@@ -34,7 +33,6 @@ class CharacterStream(Character):
     """
 
     name = "character_stream"
-    metric = selection = Metric("perplexity_micro", lower_is_better=True)
 
     def __init__(
         self,
@@ -42,7 +40,7 @@ class CharacterStream(Character):
         source: TextSource = "ptb",
         path: str | Path | None = None,
         data_dir: str | None = None,
-        unk: Unk = "symbol",
+        unk: Unk = "spelled",
         window: int = 35,
         check: bool = True,
     ) -> None:

@@ -13,7 +13,6 @@ from passnet.tasks import draws
 from passnet.tasks.order import Order, Visits, in_order, pass_count
 from passnet.tasks.task import (
     Batch,
-    Metric,
     Shard,
     Split,
     Task,
@@ -47,9 +46,7 @@ class Copy(Task):
     name = "copy"
     input_size = 10
     output_size = 10
-    takes_symbols = True
     readout = "steps"
-    metric = selection = Metric("cross_entropy_nats", lower_is_better=True)
 
     def __init__(
         self,

@@ -42,7 +42,6 @@ class DigitTask(Task):
     """
 
     output_size = 10
-    takes_symbols = False
     rows_stand_alone = True
 
     def __init__(

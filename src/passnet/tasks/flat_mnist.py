@@ -11,7 +11,7 @@ from torch.nn import functional
 
 from passnet.tasks.digit_task import DigitOptions, DigitTask
 from passnet.tasks.labels import class_totals, cross_entropy, finish_classes
-from passnet.tasks.task import Batch, Metric, Split, Totals, widened
+from passnet.tasks.task import Batch, Split, Totals, widened
 
 
 @final
@@ -27,7 +27,6 @@ class FlatMNIST(DigitTask):
 
     name = "flat_mnist"
     readout = "flat"
-    metric = selection = Metric("error_percent", lower_is_better=True)
 
     def __init__(
         self,

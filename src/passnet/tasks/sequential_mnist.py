@@ -11,25 +11,23 @@ from torch.nn import functional
 from passnet.tasks.digit_task import DigitOptions, DigitTask
 from passnet.tasks.labels import class_totals, cross_entropy, finish_classes
 from passnet.tasks.permutations import Permutation, digest, pixels
-from passnet.tasks.task import Batch, Metric, Totals, widened
+from passnet.tasks.task import Batch, Totals, widened
 
 
 @final
 class SequentialMNIST(DigitTask):
     """One grey value in [0, 1] a step, one of ten digits after the last.
 
-    permutation: None for reading order, "author" or "common" (see `permutations`).
+    permutation: "author" or "common" (see `permutations`), or None for reading order.
     options: see `DigitTask`.
     """
 
     name = "sequential_mnist"
     input_size = 1
     readout = "last"
-    metric = Metric("accuracy", lower_is_better=False)
-    selection = Metric("cross_entropy_nats", lower_is_better=True)
 
     def __init__(
-        self, *, permutation: Permutation | None = None, **options: Unpack[DigitOptions]
+        self, *, permutation: Permutation | None = "author", **options: Unpack[DigitOptions]
     ) -> None:
         super().__init__(**options)
         self.steps = self.pixels

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields
 from typing import Literal, Self
 
 import torch
@@ -15,22 +14,6 @@ from torch import Tensor
 Split = Literal["train", "valid", "test"]
 Readout = Literal["steps", "last", "flat"]
 Shard = tuple[int, int]
-
-
-@dataclass(frozen=True)
-class Metric:
-    """The name of one entry of `Task.finish`, and which way it improves."""
-
-    name: str
-    lower_is_better: bool
-
-    def better(self, new: float, old: float | None) -> bool:
-        """Whether `new` improves on `old`; anything but NaN improves on nothing at all."""
-        if math.isnan(new):
-            return False
-        if old is None or math.isnan(old):
-            return True
-        return new < old if self.lower_is_better else new > old
 
 
 @dataclass(frozen=True)
@@ -65,10 +48,6 @@ class Batch:
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
         return {name: value for name, value in values.items() if isinstance(value, Tensor)}
 
-    def to(self, device: torch.device | str) -> Batch:
-        """The same batch on another device."""
-        return replace(self, **{name: t.to(device) for name, t in self.tensors().items()})
-
 
 @dataclass
 class Totals:
@@ -93,13 +72,10 @@ class Task(ABC):
     name: str
     input_size: int
     output_size: int
-    takes_symbols: bool
     readout: Readout
     rows_stand_alone: bool = False
     """Whether a training batch is so many rows of a set, each by itself: then successive batches
     are one larger batch cut into pieces."""
-    metric: Metric
-    selection: Metric
 
     def __init__(self) -> None:
         self.device = torch.device("cpu")

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TextIO
 
+from passnet.config.run_folder import EXPERIMENT_FILE
 from passnet.training.errors import Refused, RunError
 
 try:
@@ -15,8 +16,6 @@ try:
 except ImportError:  # not a POSIX system: runs are not guarded against each other there
     fcntl = None
 
-RUN = "experiment.json"
-"""The file that makes a folder a run."""
 LOCK = "lock"
 
 
@@ -36,7 +35,7 @@ def guarded(path: Path) -> Iterator[None]:
                 yield
             finally:
                 # While it is held: whoever waits for it sees that it is another file by then.
-                if new and not (path / RUN).exists():
+                if new and not (path / EXPERIMENT_FILE).exists():
                     lock.unlink(missing_ok=True)
     finally:
         _remove_empty(missing)
@@ -51,9 +50,11 @@ def _make(path: Path) -> None:
             f"cannot make the folder {path} ({error.strerror or error}): give a folder that is new "
             "or holds a run, where files may be written"
         ) from error
-    strangers = [name for name in found if name not in (LOCK, f"{RUN}.tmp")]
-    if strangers and RUN not in found:
-        raise Refused(f"{path} holds {strangers[0]} and no {RUN}: give an empty or new folder")
+    strangers = [name for name in found if name not in (LOCK, f"{EXPERIMENT_FILE}.tmp")]
+    if strangers and EXPERIMENT_FILE not in found:
+        raise Refused(
+            f"{path} holds {strangers[0]} and no {EXPERIMENT_FILE}: give an empty or new folder"
+        )
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from passnet.cells.batch_norm import BatchNorm
-from passnet.config import Model
+from passnet.config import Chrono, Model
 from passnet.layers import GRU, LSTM, Highway, UnitaryRNN
 from passnet.layers.recurrent import RecurrentLayer
 from passnet.matrices.initialisation import fill_bias, fill_input
@@ -201,8 +201,8 @@ def build_model(
 
 
 def _highway(model: Model, inputs: int, outputs: int) -> HighwayNetwork:
-    if model.carry_bias is not None and not isinstance(model.carry_bias, int | float):
-        raise ValueError(f"carry_bias={model.carry_bias!r}: a Highway network takes a number")
+    # `Model` has refused a spread of carry biases for this cell.
+    assert not isinstance(model.carry_bias, Chrono)
     highway = Highway(
         model.size,
         model.num_layers,

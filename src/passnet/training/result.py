@@ -5,10 +5,8 @@ from __future__ import annotations
 from dataclasses import MISSING, Field, asdict, dataclass, field, fields
 from typing import Any
 
+from passnet.config.run_folder import DIVERGED
 from passnet.training.time_limit import given_minutes
-
-ALL_TAKEN = "updates: all are taken"
-DIVERGED = "diverged"
 
 
 @dataclass(frozen=True)

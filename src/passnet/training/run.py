@@ -22,13 +22,19 @@ from passnet.config import (
     to_json,
     why_not_longer,
 )
+from passnet.config.run_folder import (
+    EXPERIMENT_FILE,
+    FORMAT,
+    METRICS_FILE,
+    RESULT_FILE,
+    VERSION,
+    fault_in,
+)
 from passnet.training.checkpoint import load_newest
 from passnet.training.errors import Refused, RunError
 from passnet.training.files import json_bytes, plain, write_whole
-from passnet.training.guard import RUN, guarded
+from passnet.training.guard import guarded
 from passnet.training.result import Result
-
-FORMAT, VERSION = "passnet-run", 1
 
 
 @final
@@ -45,11 +51,11 @@ class RunFolder:
 
     @property
     def experiment_file(self) -> Path:
-        return self.path / RUN
+        return self.path / EXPERIMENT_FILE
 
     @property
     def metrics_file(self) -> Path:
-        return self.path / "metrics.jsonl"
+        return self.path / METRICS_FILE
 
     @property
     def checkpoints(self) -> Path:
@@ -61,7 +67,7 @@ class RunFolder:
 
     @property
     def result_file(self) -> Path:
-        return self.path / "result.json"
+        return self.path / RESULT_FILE
 
     def exists(self) -> bool:
         """Whether a run began here."""
@@ -84,12 +90,9 @@ class RunFolder:
     def read(self) -> dict[str, Any]:
         """The content of `experiment.json`."""
         record = _read_json(self.experiment_file)
-        if record.get("format") != FORMAT or record.get("version") != VERSION:
-            raise RunError(
-                f"{self.experiment_file} is not of a passnet run (format "
-                f"{record.get('format')!r}, version {record.get('version')!r}): expected "
-                f"{FORMAT!r}, version {VERSION}"
-            )
+        fault = fault_in(record)
+        if fault is not None:
+            raise RunError(f"{self.experiment_file} {fault}")
         return record
 
     def experiment(self) -> Experiment:
@@ -185,7 +188,7 @@ class RunFolder:
             content = self.weights_file.read_bytes()
             if hashlib.sha256(content).hexdigest() != result.weights_sha256:
                 raise RunError(
-                    f"{self.weights_file} is damaged: its SHA-256 is not the one in result.json"
+                    f"{self.weights_file} is damaged: its SHA-256 is not the one in {RESULT_FILE}"
                 )
             return safetensors.torch.load(content)
         except (OSError, SafetensorError) as error:

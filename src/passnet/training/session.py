@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterator
 from typing import final
 
 from passnet.config import Experiment
+from passnet.config.run_folder import ALL_TAKEN, DIVERGED
 from passnet.tasks.task import Split
 from passnet.training.assembly import Assembly, Options, assemble
 from passnet.training.distributed import World
@@ -19,7 +20,7 @@ from passnet.training.optimisers import set_rate
 from passnet.training.problem import quick_record
 from passnet.training.progress import judge, keeps_best
 from passnet.training.recorder import Recorder
-from passnet.training.result import ALL_TAKEN, DIVERGED, Result
+from passnet.training.result import Result
 from passnet.training.run import RunFolder
 from passnet.training.schedules import rate_factor
 from passnet.training.scoring import put_, scoring, tensors_of, using
@@ -55,10 +56,8 @@ class Session:
         self.requests = requests
         self.limit = TimeLimit(options.minutes)
         self.result: Result | None = None
-        paper = experiment.paper
-        self.metric = experiment.selection.metric if paper is None else paper.metric
         self.recorder = Recorder(
-            experiment.name, metric=self.metric, listener=listener if world.first else None
+            experiment.name, metric=experiment.metric, listener=listener if world.first else None
         )
 
     def updates(self) -> Iterator[None]:
@@ -157,7 +156,7 @@ class Session:
                 device=device_name(self.world.device),
                 backend=self.parts.backend,
                 capture=self.parts.refused,
-                metric=self.metric,
+                metric=self.experiment.metric,
                 chance=self.parts.chance,
                 paper_value=None if paper is None else paper.value,
             )

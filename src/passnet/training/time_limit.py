@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import final
 
-TIME = "time"
+from passnet.config.run_folder import TIME
 
 
 def given_minutes(stopped: str | None) -> float | None:

@@ -1,0 +1,27 @@
+"""The folder of a run, as whoever writes it and whoever reads it know it: names, format, words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+FORMAT, VERSION = "passnet-run", 1
+EXPERIMENT_FILE = "experiment.json"
+"""The file that makes a folder a run."""
+METRICS_FILE = "metrics.jsonl"
+RESULT_FILE = "result.json"
+
+# Why a run ended, which its result says in `stopped`: the whole text, or how it begins.
+ALL_TAKEN = "updates: all are taken"
+DIVERGED = "diverged"
+TIME = "time"
+
+
+def fault_in(record: dict[str, Any]) -> str | None:
+    """What is wrong with the format of an `experiment.json`, to stand behind its name, or None."""
+    found = record.get("format"), record.get("version")
+    if found == (FORMAT, VERSION):
+        return None
+    return (
+        f"is not of a passnet run (format {found[0]!r}, version {found[1]!r}): expected "
+        f"{FORMAT!r}, version {VERSION}"
+    )
