@@ -121,6 +121,28 @@ def test_a_repeated_seed_counts_once_and_the_finished_one_is_kept(tmp_path):
     assert "c: seed 0 is there already, left out (94.00 %)" in text_report([tmp_path])
 
 
+def test_a_run_that_had_too_little_time_counts_where_there_is_no_other(tmp_path):
+    """Whatever the folders are called, and in whatever order they are named."""
+    out = "time: 9 minutes have no room for another evaluation"
+    write_run(tmp_path / "a", experiment_of(LRD), value=0.8, stopped=out)
+    write_run(tmp_path / "b", experiment_of(LRD), value=0.93)
+    for folders in (["a", "b"], ["b", "a"]):
+        (group,) = group_runs(find_runs([tmp_path / name for name in folders]))
+        assert [run.outcome.value for run in group.runs] == [0.93] and not group.remark
+
+
+def test_a_number_of_another_measure_is_not_compared(tmp_path):
+    name = "beyond/ptb-2.6M"
+    # As runs have it from before the preset said so.
+    paper = replace(experiment_of(name).paper, relation="equals")
+    write_run(tmp_path / "a", experiment_of(name, paper=paper), value=2.4)
+    (group,) = groups_below(tmp_path)
+    assert compare(group) is None
+    line = write_line(name, group)
+    assert line.paper == "2.76" and "the paper's number is of another measure" in line.verdict
+    assert "better" not in line.verdict
+
+
 def test_second_runs_of_several_seeds_are_named_together(tmp_path):
     weight_norm = "copy-500/lrd-gru-128-50-wn"
     for place, seed in (("a", 0), ("b", 0), ("c", 1), ("d", 1)):

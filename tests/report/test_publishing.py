@@ -51,6 +51,18 @@ def test_a_result_is_never_overwritten(run, tmp_path):
     assert (destination / "result.json").stat() == before
 
 
+def test_a_run_that_went_on_takes_the_place_of_its_result_for_want_of_time(run, tmp_path):
+    destination = tmp_path / "b"
+    words = {"value": 0.8, "stopped": "time: 9 minutes have no room for another evaluation"}
+    publish_run(write_run(tmp_path / "cut", experiment_of(LRD), **words), destination)
+    another = write_run(tmp_path / "another", experiment_of(LRD, seed=1), value=0.9)
+    with pytest.raises(ReportError, match="holds a result already"):
+        publish_run(another, destination)
+    assert publish_run(run, destination).outcome == read_run(run).outcome
+    with pytest.raises(ReportError, match="holds a result already"):
+        publish_run(run, destination)
+
+
 @pytest.mark.parametrize("whole", [0, 1, 2])
 def test_a_copy_that_is_cut_short_has_no_result_and_can_be_repeated(
     run, tmp_path, monkeypatch, whole

@@ -107,6 +107,17 @@ def test_a_copy_that_was_cut_short_is_no_result(places):
     assert states(read_plan([LRD], [0], places)) == {(LRD, 0): "missing"}
 
 
+def test_a_result_for_want_of_time_is_none_yet(places):
+    """Published or not: the run goes on where it trains, or is missing."""
+    cut = {"value": 0.8, "stopped": "time: 9 minutes have no room for another evaluation"}
+    write_run(places.results / LRD / "seed-0", experiment_of(LRD), **cut)
+    assert states(read_plan([LRD], [0], places)) == {(LRD, 0): "missing"}
+    write_run(places.runs / LRD / "seed-0", experiment_of(LRD), **cut)
+    assert states(read_plan([LRD], [0], places)) == {(LRD, 0): "unfinished"}
+    write_run(places.results / "by-hand", experiment_of(LRD), value=0.93)
+    assert states(read_plan([LRD], [0], places)) == {(LRD, 0): "there"}
+
+
 @pytest.mark.parametrize("finished", [True, False])
 def test_other_settings_are_no_result_and_are_in_the_way(places, finished):
     changed = experiment_of(LRD, batch_size=40)

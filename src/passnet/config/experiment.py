@@ -29,14 +29,14 @@ class PaperResult:
     """What the paper prints about an experiment, and where.
 
     Accuracies are fractions. `relation` "below" means that the value is a bound, reached within
-    `updates`. `parameters` is the count as printed, such as `20.6k`; `curve` names the author's
-    committed curve.
+    `updates`, and "unlike" that it is of another measure than ours. `parameters` is the count as
+    printed, such as `20.6k`; `curve` names the author's committed curve.
     """
 
     where: str
     metric: str
     value: float | None = None
-    relation: Literal["equals", "below"] = "equals"
+    relation: Literal["equals", "below", "unlike"] = "equals"
     validation: float | None = None
     updates: int | None = None
     parameters: str | None = None

@@ -155,23 +155,39 @@ def first_below(run: Run, metric: str, bound: float) -> int | None:
 
 def _group(members: list[Run]) -> Group:
     by_seed: dict[int, Run] = {}
-    for run in sorted(
-        members, key=lambda run: (run.outcome is None, -(run.experiment.updates or 0))
-    ):
+    for run in sorted(members, key=_preference):
         by_seed.setdefault(run.experiment.seed, run)
     chosen = tuple(by_seed[seed] for seed in sorted(by_seed))
     kept = {id(run) for run in chosen}
     experiment = _as_planned(chosen[0].experiment)
+    changes = _changes(experiment)
+    if changes == ():  # what a preset says of the paper may have been corrected since
+        preset = get(experiment.name)
+        said = {"paper": preset.paper, "aim": preset.aim, "notes": preset.notes}
+        experiment = replace(experiment, **said)
     return Group(
         experiment=experiment,
-        changes=_changes(experiment),
+        changes=changes,
         runs=chosen,
         repeated=tuple(run for run in members if id(run) not in kept),
         remark="; ".join(_remarks(experiment, chosen)),
     )
 
 
+def _preference(run: Run) -> tuple:
+    """Smaller for a run that rather counts: finished, not for want of time, the longest."""
+    taken = 0 if run.outcome is None else run.outcome.updates
+    return run.outcome is None, out_of_time(run), -(run.experiment.updates or 0), -taken
+
+
+def out_of_time(run: Run) -> bool:
+    """Whether a run has a result for want of time, and can go on."""
+    return run.outcome is not None and run.outcome.stopped.startswith(TIME)
+
+
 def _remarks(planned: Experiment, runs: Iterable[Run]) -> Iterator[str]:
+    if planned.paper is not None and planned.paper.relation == "unlike":
+        yield "the paper's number is of another measure"
     rarest = max(run.experiment.evaluate_every or 0 for run in runs)
     if rarest > (planned.evaluate_every or rarest):
         yield f"validated every {rarest} updates, not {planned.evaluate_every}"
@@ -184,9 +200,7 @@ def _cut_short(run: Run, planned: Experiment) -> bool:
     """Whether a finished run ended for want of time, or at a lower cap than its preset's."""
     assert run.outcome is not None
     own = run.experiment.updates
-    return run.outcome.stopped.startswith(TIME) or (
-        own != planned.updates and own == run.outcome.updates
-    )
+    return out_of_time(run) or (own != planned.updates and own == run.outcome.updates)
 
 
 def _as_planned(experiment: Experiment) -> Experiment:

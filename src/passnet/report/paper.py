@@ -107,7 +107,8 @@ BEYOND = Table(
 
 
 def compare(group: Group | None) -> Verdict | None:
-    """How finished runs compare with the paper's number; None where either is missing.
+    """How finished runs compare with the paper's number; None where either is missing, or it is of
+    another measure.
 
     Two numbers match when they differ by no more than the spread of the seeds, the rounding of the
     printed one or, for accuracies, the standard error of one test on so many digits. Where some
@@ -116,6 +117,8 @@ def compare(group: Group | None) -> Verdict | None:
     """
     paper = None if group is None else group.experiment.paper
     if group is None or paper is None or paper.value is None or not group.finished:
+        return None
+    if paper.relation == "unlike":
         return None
     if paper.relation == "below":
         return _counted(len(group.finished) - len(group.failed), len(group.finished))

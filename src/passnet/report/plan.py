@@ -10,7 +10,7 @@ from typing import Literal
 from passnet.config import Experiment, differences
 from passnet.config.run_folder import EXPERIMENT_FILE
 from passnet.experiments import get
-from passnet.report.groups import as_often
+from passnet.report.groups import as_often, out_of_time
 from passnet.report.read import Run, find_runs, read_run
 
 State = Literal["there", "finished", "unfinished", "missing", "blocked"]
@@ -74,7 +74,11 @@ def plan_steps(
     for name in presets:
         for seed in seeds:
             experiment = _seeded(name, seed)
-            same = [r for r in finished.get((name, seed), []) if not _changes(r, experiment)]
+            same = [
+                run
+                for run in finished.get((name, seed), [])
+                if not _changes(run, experiment) and not out_of_time(run)
+            ]
             if same:
                 steps.append(Step(experiment, "there", same[0]))
             else:
@@ -91,7 +95,8 @@ def _open_step(experiment: Experiment, places: Places, at: dict[Path, Run]) -> S
     if run is None:
         return Step(experiment, "missing")
     # A run that began goes on as it began.
-    return Step(run.experiment, "unfinished" if run.outcome is None else "finished", run)
+    ended = run.outcome is not None and not out_of_time(run)
+    return Step(run.experiment, "finished" if ended else "unfinished", run)
 
 
 def _seeded(name: str, seed: int) -> Experiment:

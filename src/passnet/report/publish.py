@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from passnet.config import identity
 from passnet.config.run_folder import EXPERIMENT_FILE, METRICS_FILE, RESULT_FILE
 from passnet.report.errors import ReportError
+from passnet.report.groups import out_of_time
 from passnet.report.read import Run, read_run
 from passnet.report.write import write_whole
 
@@ -16,6 +18,7 @@ TRAINING_LINES = 1000
 def publish_run(folder: Path, destination: Path) -> Run:
     """Copy the finished run in `folder`, without checkpoints and weights, to `destination`.
 
+    A result there is replaced where the same run had ended for want of time, and nowhere else.
     `result.json` is written last, so that a copy that was cut short is not taken for a result.
     """
     run = read_run(folder)
@@ -23,10 +26,11 @@ def publish_run(folder: Path, destination: Path) -> Run:
         raise ReportError(
             f"{folder} is not finished, so it has no result to publish: train it first"
         )
-    if (destination / RESULT_FILE).exists():
+    if (destination / RESULT_FILE).exists() and not _went_on(read_run(destination), run):
         raise ReportError(f"{destination} holds a result already: remove it, or publish elsewhere")
     try:
         destination.mkdir(parents=True, exist_ok=True)
+        (destination / RESULT_FILE).unlink(missing_ok=True)
         metrics = (folder / METRICS_FILE).read_text(encoding="utf-8")
         content = {
             EXPERIMENT_FILE: (folder / EXPERIMENT_FILE).read_text(encoding="utf-8"),
@@ -40,6 +44,17 @@ def publish_run(folder: Path, destination: Path) -> Run:
     for name, text in content.items():
         write_whole(destination / name, text)
     return read_run(destination)
+
+
+def _went_on(before: Run, run: Run) -> bool:
+    """Whether a run is one that had a result for want of time, and more of it."""
+    return (
+        out_of_time(before)
+        and identity(before.experiment) == identity(run.experiment)
+        and before.outcome is not None
+        and run.outcome is not None
+        and before.outcome.updates <= run.outcome.updates
+    )
 
 
 def thinned_metrics(text: str, most: int = TRAINING_LINES) -> str:
