@@ -29,6 +29,7 @@ def test_list_filters_and_says_when_nothing_matches(capsys):
     assert main(["list", "psmnist/lrd"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4 and "0.947" in lines[-1] and "41.2k" in lines[-1]
+    assert main(["list", "psMNIST/LRD"]) == 0 and capsys.readouterr().out.splitlines() == lines
     for more, out in (([], ""), (["--json"], "[]\n")):
         assert main(["list", "nonsense", *more]) == 2
         said = capsys.readouterr()

@@ -124,6 +124,57 @@ def test_one_folder_named_twice_is_refused(in_folder, capsys):
     assert "two of these runs are in" in capsys.readouterr().err
 
 
+def test_runs_are_not_put_into_a_run(in_folder, capsys):
+    assert train("quick/copy", *SMALL, "--out", "run", "--quiet") == 0
+    capsys.readouterr()
+    assert train("quick/copy", "--seeds", "0..1", "--out", "run", "--quiet") == 2
+    assert "run holds a run itself: give a folder outside of it" in capsys.readouterr().err
+    assert not (in_folder / "run" / "seed-0").exists()
+
+
+def test_how_a_run_is_given_more_updates_is_said(in_folder, capsys):
+    assert train("quick/copy", *SMALL, "--out", "run", "--quiet") == 0
+    capsys.readouterr()
+    assert train("run", "--set", "updates=40") == 2
+    said = "name its preset, with --out run and --set updates=... to give it more updates"
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seeds", ["0..1000000000", "0..10000000000000000000000"])
+def test_more_seeds_than_anybody_means(in_folder, capsys, seeds):
+    assert train("quick/copy", "--seeds", seeds) == 2
+    assert "--seeds asks for more than 1000 runs of each" in capsys.readouterr().err
+    assert main(["reproduce", "addition", "--seeds", seeds.removeprefix("0.."), "--dry-run"]) == 2
+    assert "--seeds asks for more than 1000 runs of each" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        MemoryError(),
+        torch.OutOfMemoryError("CUDA out of memory."),
+        RuntimeError("DefaultCPUAllocator: can't allocate memory: you tried to allocate 1 bytes."),
+    ],
+    ids=["Python", "GPU", "CPU"],
+)
+def test_too_little_memory_is_a_sentence(in_folder, capsys, monkeypatch, error):
+    def raises(*_, **__):
+        raise error
+
+    monkeypatch.setattr("passnet.training.assembly.build_model", raises)
+    assert train("quick/copy", *SMALL, "--quiet") == 1
+    assert "passnet: there is not enough memory for this" in capsys.readouterr().err
+
+
+def test_a_copy_without_weights_cannot_be_evaluated(in_folder, capsys):
+    assert train("quick/copy", *SMALL, "--out", "run", "--quiet") == 0
+    (in_folder / "run" / "weights.safetensors").unlink()
+    capsys.readouterr()
+    assert main(["evaluate", "run"]) == 1
+    said = capsys.readouterr().err
+    assert "run has a result and no weights.safetensors, as copies in results/ have none" in said
+
+
 def test_a_highway_network_has_no_backend_to_choose(in_folder, capsys):
     assert main(["train", "quick/highway-digits", "--backend", "reference", "--quiet"]) == 2
     assert "a Highway network has no scan" in capsys.readouterr().err

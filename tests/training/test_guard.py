@@ -28,6 +28,13 @@ def test_the_lock_of_a_run_stays_with_it(tmp_path):
     assert {path.name for path in (tmp_path / "run").iterdir()} == {"experiment.json", "lock"}
 
 
+def test_a_copy_of_a_run_is_left_without_a_lock(tmp_path):
+    (tmp_path / "experiment.json").touch()
+    with guarded(tmp_path):
+        assert (tmp_path / "lock").exists()
+    assert not (tmp_path / "lock").exists()
+
+
 def test_a_name_that_is_too_long_leaves_no_parents(tmp_path):
     with (
         pytest.raises(RunError, match="cannot make the folder"),

@@ -17,15 +17,21 @@ def add(commands) -> None:
         "data",
         help="list, fetch or verify MNIST and Penn Treebank",
         description="Data files are looked for in --data-dir, then in PASSNET_DATA, then in the "
-        "user's cache folder. Synthetic tasks and the embedded text need none.",
+        "user's cache folder; `fetch` puts them into the first of these that is named. Synthetic "
+        "tasks and the embedded text need none.",
     )
     verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
     for verb, words, function in (
         ("list", "what is there", _list),
-        ("fetch", "download what is missing or wrong, checked by SHA-256", _fetch),
+        (
+            "fetch",
+            "download what is missing or wrong, checked by SHA-256, into --data-dir, else "
+            "PASSNET_DATA, else the user's cache folder",
+            _fetch,
+        ),
         ("verify", "read every file and compare its SHA-256", _verify),
     ):
-        one = verbs.add_parser(verb, help=words, description=words.capitalize() + ".")
+        one = verbs.add_parser(verb, help=words, description=f"{words[0].upper()}{words[1:]}.")
         if verb != "list":
             one.add_argument("datasets", nargs="*", help=f"of {', '.join(DATASETS)}; default all")
         add_data_dir(one)

@@ -25,6 +25,9 @@ _STATUSES = (
 )
 """Where errors of rooms above live, and the exit status of each; the first that fits counts."""
 
+_NO_MEMORY = (
+    "there is not enough memory for this: make batch_size, model.size or the task's lengths smaller"
+)
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """What printing may end in; such errors name no file."""
 
@@ -53,11 +56,18 @@ def explained() -> Iterator[Outcome]:
         if error.filename is not None or error.errno not in _FULL:
             raise
         outcome.status = _unwritten(error)
+    except MemoryError:
+        outcome.status = _say(_NO_MEMORY, FAILED)
     except RuntimeError as error:
         status = _status_of(error)
-        if status is None:
+        if status is None and not _out_of_memory(error):
             raise
-        outcome.status = _say(error, status)
+        outcome.status = _say(_NO_MEMORY, FAILED) if status is None else _say(error, status)
+
+
+def _out_of_memory(error: RuntimeError) -> bool:
+    """Whether PyTorch found no memory, which on a CPU is an error without a name of its own."""
+    return type(error).__name__ == "OutOfMemoryError" or "can't allocate memory" in str(error)
 
 
 def flushed(status: int) -> int:

@@ -16,14 +16,16 @@ def add(commands) -> None:
         help="all presets with the paper's numbers",
         description="All presets: the paper's rows, then ours (beyond/) and short ones (quick/).",
     )
-    parser.add_argument("filter", nargs="?", default="", help="only names containing this text")
+    parser.add_argument(
+        "filter", nargs="?", default="", help="only names containing this text, in capitals or not"
+    )
     parser.add_argument("--json", action="store_true", help="one JSON list instead of a table")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the table."""
-    rows = [row for row in listing() if args.filter in row["name"]]
+    rows = [row for row in listing() if args.filter.lower() in row["name"].lower()]
     if args.json:
         print_json(rows)
     if not rows:

@@ -13,9 +13,9 @@ from passnet.cli.data import add_data_dir
 from passnet.cli.errors import INTERRUPTED
 from passnet.cli.places import check_folder, check_page
 from passnet.cli.plans import plan_record, plan_text
+from passnet.cli.seeds import chosen_seeds
 from passnet.cli.signals import leaving_at_once
 from passnet.cli.tables import print_json, table
-from passnet.cli.training import parse_seeds
 from passnet.config import ConfigurationError, Experiment
 
 if TYPE_CHECKING:
@@ -195,14 +195,3 @@ def _rows(target: Target, places: Places) -> str:
     runs = find_runs([places.results]) if places.results.is_dir() else []
     groups = {group.name: group for group in group_runs(runs) if group.is_preset}
     return table(HEADER, [write_line(name, groups.get(name)).cells for name in target.presets])
-
-
-def chosen_seeds(text: str) -> list[int]:
-    """`3` as the first three seeds; `0..4` or `1,5` as those."""
-    if not text.isdecimal():
-        return parse_seeds(text)
-    if int(text) == 0:
-        raise ConfigurationError(
-            "--seeds 0: give how many seeds of each row, such as 3, or which, such as 0..4"
-        )
-    return list(range(int(text)))

@@ -13,6 +13,7 @@ from passnet.cli.choice import add_names, add_overrides, chosen_experiment, chos
 from passnet.cli.data import add_data_dir
 from passnet.cli.errors import INTERRUPTED, failure_status
 from passnet.cli.numbers import count_of, minutes
+from passnet.cli.seeds import parse_seeds
 from passnet.cli.signals import leaving_at_once
 from passnet.cli.tables import figure, print_json, table, thousands
 from passnet.config import ConfigurationError, Experiment
@@ -199,6 +200,10 @@ def _plans(args: argparse.Namespace) -> list[tuple[Experiment, Path]]:
     twice = next((folder for folder in folders if folders.count(folder) > 1), None)
     if twice is not None:
         raise ConfigurationError(f"two of these runs are in {twice}: name each once")
+    around = (place for folder in folders for place in folder.parents)
+    inside = next((place for place in around if (place / EXPERIMENT_FILE).is_file()), None)
+    if inside is not None:
+        raise ConfigurationError(f"{inside} holds a run itself: give a folder outside of it")
     return plans
 
 
@@ -231,24 +236,10 @@ def _saved(name: str, args: argparse.Namespace) -> tuple[Experiment, Path]:
         if value not in (None, []):
             raise ConfigurationError(
                 f"{option} changes an experiment, and {name} is the folder of one that began: "
-                "name its preset and another --out instead"
+                f"name its preset, with --out {name} and --set updates=... to give it more "
+                "updates, and with another --out for all other changes"
             )
     from passnet.training import load_run
 
     folder = Path(name)
     return load_run(folder).experiment, folder
-
-
-def parse_seeds(text: str) -> list[int]:
-    """`0..4` or `1,5,7` as numbers."""
-    try:
-        if ".." in text:
-            first, last = (int(part) for part in text.split(".."))
-            found = list(range(first, last + 1))
-        else:
-            found = [int(part) for part in text.split(",")]
-    except ValueError:
-        found = []
-    if not found or min(found) < 0 or len(set(found)) < len(found):
-        raise ConfigurationError(f"--seeds {text!r}: give different seeds such as 0..4 or 1,5,7")
-    return found

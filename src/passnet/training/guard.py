@@ -23,11 +23,12 @@ LOCK = "lock"
 def guarded(path: Path) -> Iterator[None]:
     """Nobody else trains in this folder meanwhile; ends with the process, however it ends.
 
-    Where no run has begun by then, nothing stays that was not there before.
+    Where no run has begun by then, nothing stays that was not there before; nor does a lock in the
+    copy of a run, which had none.
     """
     missing = [place for place in (path, *path.parents) if not os.path.exists(place)]
     lock = path / LOCK
-    new = not os.path.exists(lock)
+    new, copied = not os.path.exists(lock), os.path.exists(path / EXPERIMENT_FILE)
     try:
         _make(path)
         with _locked(path):
@@ -35,7 +36,7 @@ def guarded(path: Path) -> Iterator[None]:
                 yield
             finally:
                 # While it is held: whoever waits for it sees that it is another file by then.
-                if new and not (path / EXPERIMENT_FILE).exists():
+                if new and (copied or not (path / EXPERIMENT_FILE).exists()):
                     lock.unlink(missing_ok=True)
     finally:
         _remove_empty(missing)

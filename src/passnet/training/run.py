@@ -191,7 +191,14 @@ class RunFolder:
                     f"{self.weights_file} is damaged: its SHA-256 is not the one in {RESULT_FILE}"
                 )
             return safetensors.torch.load(content)
-        except (OSError, SafetensorError) as error:
+        except FileNotFoundError as error:
+            raise RunError(
+                f"{self.path} has a result and no {self.weights_file.name}, as copies in results/ "
+                "have none: give the folder in which the run trained, or train it again"
+            ) from error
+        except OSError as error:
+            raise RunError(f"{self.weights_file} cannot be read ({error.strerror})") from error
+        except SafetensorError as error:
             raise RunError(f"{self.weights_file} cannot be read: {error}") from error
 
     def _no_weights(self, result: Result | None) -> str:

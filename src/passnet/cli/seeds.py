@@ -1,0 +1,43 @@
+"""Which seeds are meant: `0..4`, `1,5,7`, or how many."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from passnet.config import ConfigurationError
+
+MOST = 1000
+
+
+def parse_seeds(text: str) -> list[int]:
+    """`0..4` or `1,5,7` as numbers."""
+    try:
+        if ".." in text:
+            first, last = (int(part) for part in text.split(".."))
+            found = range(first, last + 1)
+        else:
+            found = [int(part) for part in text.split(",")]
+    except ValueError:
+        found = []
+    _check_count(found)
+    if not found or min(found) < 0 or len(set(found)) < len(found):
+        raise ConfigurationError(f"--seeds {text!r}: give different seeds such as 0..4 or 1,5,7")
+    return list(found)
+
+
+def chosen_seeds(text: str) -> list[int]:
+    """`3` as the first three seeds; `0..4` or `1,5` as those."""
+    if not text.isdecimal():
+        return parse_seeds(text)
+    if int(text) == 0:
+        raise ConfigurationError(
+            "--seeds 0: give how many seeds of each row, such as 3, or which, such as 0..4"
+        )
+    _check_count(range(int(text)))
+    return list(range(int(text)))
+
+
+def _check_count(seeds: Sequence[int]) -> None:
+    """Raise a sentence for more seeds than anybody means."""
+    if seeds[MOST:]:
+        raise ConfigurationError(f"--seeds asks for more than {MOST} runs of each: give fewer")
