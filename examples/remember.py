@@ -1,4 +1,4 @@
-"""Train a low-rank GRU to remember four symbols over a gap, with nothing but passnet and torch."""
+"""Train a low-rank GRU to remember four symbols over a gap, in a plain PyTorch training loop."""
 
 from __future__ import annotations
 

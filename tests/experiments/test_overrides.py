@@ -17,7 +17,7 @@ from passnet.config import (
     Selection,
     apply_overrides,
     differences,
-    setting_keys,
+    settings,
 )
 from passnet.experiments import get
 
@@ -186,7 +186,7 @@ def test_differences_name_the_keys():
 
 
 def test_every_listed_key_can_be_named():
-    keys = setting_keys(BASE)
+    keys = settings(BASE)
     assert {"seed", "model.matrix", "model.matrix.rank", "optimiser.learning_rate"} <= set(keys)
     assert not {"name", "paper", "paper.value", "notes", "model.matrix.kind"} & set(keys)
 

@@ -8,12 +8,6 @@ import pytest
 from made_up_runs import experiment_of, write_run
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    config.addinivalue_line(
-        "markers", "browser: drives a real browser; skipped where there is none"
-    )
-
-
 @pytest.fixture(scope="session")
 def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A few runs of several tasks: three seeds, a failed one, unfinished ones, changed settings."""

@@ -1,4 +1,4 @@
-"""The command line: parsing and delegating, nothing else."""
+"""The command line: a module for each command, which parses, delegates and shows the outcome."""
 
 from __future__ import annotations
 

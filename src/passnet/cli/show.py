@@ -12,9 +12,9 @@ from passnet.config import (
     ConfigurationError,
     Experiment,
     parameter_counts,
+    settings,
     to_json,
 )
-from passnet.config.overrides import setting_keys
 
 
 def add(commands) -> None:
@@ -63,9 +63,7 @@ def run(args: argparse.Namespace) -> int:
     print("\nbackends on this machine, fastest first:")
     print(table(("backend", "can run it"), list(backends.items())))
     print("\nsettings (change any with --set key=value):")
-    values = _flat(to_json(experiment))
-    rows = [(key, values[key]) for key in setting_keys(experiment) if key in values]
-    print(table(("key", "value"), [(key, "none" if v is None else v) for key, v in rows]))
+    print(table(("key", "value"), _rows(settings(experiment))))
     return 0
 
 
@@ -119,13 +117,12 @@ def _network(
     raise AssertionError(f"{type(network).__name__} has no layer that says who runs it")
 
 
-def _flat(plain: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in plain.items():
-        if isinstance(value, dict):
-            found |= _flat(value, f"{prefix}{key}.")
-            if "kind" in value:
-                found[f"{prefix}{key}"] = value["kind"]
-        else:
-            found[f"{prefix}{key}"] = value
-    return found
+def _rows(values: dict[str, Any]) -> list[tuple[str, Any]]:
+    """A row for each setting; a group that is one of several kinds has its kind for a value."""
+    rows = []
+    for key, value in values.items():
+        if not isinstance(value, dict):
+            rows.append((key, "none" if value is None else value))
+        elif "kind" in value:
+            rows.append((key, value["kind"]))
+    return rows

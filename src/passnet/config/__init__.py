@@ -15,7 +15,7 @@ from passnet.config.matrix import (
 )
 from passnet.config.metrics import METRICS, Metric
 from passnet.config.model import Model
-from passnet.config.overrides import apply_overrides, differences, setting_keys
+from passnet.config.overrides import apply_overrides, differences, settings
 from passnet.config.parameters import (
     Counts,
     experiment_parameter_counts,
@@ -94,7 +94,7 @@ __all__ = [
     "paper_parameter_count",
     "parameter_counts",
     "printed_count",
-    "setting_keys",
+    "settings",
     "to_json",
     "why_not_longer",
 ]

@@ -49,9 +49,10 @@ def apply_overrides(experiment: Experiment, overrides: Iterable[str]) -> Experim
     return result
 
 
-def setting_keys(experiment: Experiment) -> list[str]:
-    """The dotted keys that can be set on this experiment."""
-    return [key for key in _flatten(to_json(experiment), groups=True) if _settable(key)]
+def settings(experiment: Experiment) -> dict[str, Any]:
+    """The dotted keys that can be set on this experiment and their values, of a group all of it."""
+    flat = _flatten(to_json(experiment), groups=True)
+    return {key: value for key, value in flat.items() if _settable(key)}
 
 
 def differences(

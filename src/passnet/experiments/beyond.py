@@ -1,4 +1,4 @@
-"""Recipes of ours at the parameter budgets of the paper: proposals to be tuned on validation."""
+"""Recipes of ours at the parameter budgets of the paper, chosen by their validation scores."""
 
 from __future__ import annotations
 

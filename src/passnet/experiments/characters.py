@@ -10,7 +10,7 @@ from passnet.config.model import Model
 from passnet.config.tasks import CharacterTask
 from passnet.config.training import Adam, ClipNorm, Selection
 
-_CAP_NOTE = (
+_GRU_NOTES = (
     "The author's run ends by early stopping alone; the cap of 1000000 updates is ours.",
     "The initial state is trainable in the paper's equation, zero in the author's code and here.",
 )
@@ -57,7 +57,7 @@ def _gru_row(
         paper=PaperResult(
             where="table 2", metric="perplexity_macro", value=perplexity, parameters=parameters
         ),
-        notes=(*notes, *_CAP_NOTE),
+        notes=(*notes, *_GRU_NOTES),
     )
 
 

@@ -59,9 +59,10 @@ def second_runs(group: Group) -> str:
         no_score(outcome) if outcome.value is None else numbers.score(group.metric, outcome.value)
         for _, outcome in runs
     ]
-    what = "a second run of seed" if len(runs) == 1 else "second runs of seed"
-    which = f"{what}{'s' if len(seeds) > 1 else ''} {' and '.join(map(str, seeds))}"
-    return f"{which}, left out: {', '.join(scores)}"
+    what = "a second run" if len(runs) == 1 else "second runs"
+    *before, last = map(str, seeds)
+    which = f"seeds {', '.join(before)} and {last}" if before else f"seed {last}"
+    return f"{what} of {which}, left out: {', '.join(scores)}"
 
 
 def standing(group: Group | None) -> str:

@@ -137,6 +137,11 @@ def load_checkpoint(manifest: Path, *, identities: Collection[str] | None = None
     return Checkpoint(body["update"], body["identity"], body["record"], tensors)
 
 
+def under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors whose names begin so, by the rest of their names."""
+    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
+
+
 def _manifest_bytes(body: dict[str, Any]) -> bytes:
     text = json.dumps(body, indent=1, allow_nan=False)
     digest = hashlib.sha256(text.encode()).hexdigest()

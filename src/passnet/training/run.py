@@ -30,7 +30,7 @@ from passnet.config.run_folder import (
     VERSION,
     fault_in,
 )
-from passnet.training.checkpoint import load_newest
+from passnet.training.checkpoint import load_newest, under
 from passnet.training.errors import Refused, RunError
 from passnet.training.files import json_bytes, plain, write_whole
 from passnet.training.guard import guarded
@@ -180,10 +180,10 @@ class RunFolder:
             saved = load_newest(self.checkpoints, warn=lambda text: None)
             if saved is None:
                 raise RunError(self._no_weights(result))
-            best = _under("best.", saved.tensors)
+            best = under("best.", saved.tensors)
             if best and self.experiment().selection.keep == "best":
                 return best
-            return _under("model.", saved.tensors) | _under("average.", saved.tensors)
+            return under("model.", saved.tensors) | under("average.", saved.tensors)
         try:
             content = self.weights_file.read_bytes()
             if hashlib.sha256(content).hexdigest() != result.weights_sha256:
@@ -234,7 +234,3 @@ def _read_json(path: Path) -> dict[str, Any]:
     if not isinstance(record, dict):
         raise RunError(f"{path} is damaged: expected a JSON object")
     return record
-
-
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from passnet.training.averaging import Average
+from passnet.training.checkpoint import under
 from passnet.training.distributed import World, share_sizes
 from passnet.training.model import Network
 from passnet.training.progress import Progress
@@ -67,7 +68,7 @@ def restored_(
     round differently.
     """
     training.progress = Progress(**record)
-    put_(training.network, _under("model.", tensors))
+    put_(training.network, under("model.", tensors))
     for name, parameter in training.network.named_parameters():
         for key, value in _optimiser_state(tensors, name).items():
             # Adam keeps its counter on the CPU unless the step may be captured.
@@ -76,16 +77,16 @@ def restored_(
             training.optimiser.state[parameter][key] = _fresh(value, device)
     if training.average is not None:
         training.average.count = training.progress.averaged
-        training.average.tensors = _moved(_under("average.", tensors), world.device)
-    training.best = _moved(_under("best.", tensors), world.device)
+        training.average.tensors = _moved(under("average.", tensors), world.device)
+    training.best = _moved(under("best.", tensors), world.device)
     for name, value in training.meters.tensors.items():
         value.copy_(tensors[f"meter.{name}"])
-    _divide_lanes(training, _under("carried.", tensors), world, lanes)
+    _divide_lanes(training, under("carried.", tensors), world, lanes)
 
 
 def _optimiser_state(tensors: dict[str, Tensor], name: str) -> dict[str, Tensor]:
     found = {}
-    for key, value in _under("optimiser.", tensors).items():
+    for key, value in under("optimiser.", tensors).items():
         kind, _, parameter = key.partition(".")
         if parameter == name:
             found[kind] = value
@@ -128,7 +129,3 @@ def _fresh(value: Tensor, device: torch.device) -> Tensor:
 
 def _moved(tensors: dict[str, Tensor], device: torch.device) -> dict[str, Tensor]:
     return {name: _fresh(value, device) for name, value in tensors.items()}
-
-
-def _under(prefix: str, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {n.removeprefix(prefix): t for n, t in tensors.items() if n.startswith(prefix)}
