@@ -9,7 +9,7 @@ from torch import Tensor
 from torch.autograd import forward_ad
 
 Found = list[Tensor | None]
-_PLAIN = {Tensor, torch.nn.Parameter, type(None)}
+_PLAIN, _ANSWER = {Tensor, torch.nn.Parameter, type(None)}, "__torch_dispatch__"
 _innermost = torch._C._functorch.peek_interpreter_stack  # pyright: ignore
 unwrapped = torch._C._functorch.unwrap_if_dead  # pyright: ignore
 """A tensor that outlived a torch.func transform without what the transform put around it."""
@@ -101,7 +101,8 @@ def stand_in(*tensors: Tensor | None) -> str | None:
     """
     for tensor in tensors:
         kind = type(tensor)
-        if kind not in _PLAIN and kind.__torch_dispatch__ is not Tensor.__torch_dispatch__:
+        # Subclasses that only add to a tensor, and lie where they say, leave this one as it is.
+        if kind not in _PLAIN and getattr(kind, _ANSWER) is not getattr(Tensor, _ANSWER):
             return None if torch.compiler.is_compiling() or transformed() else kind.__name__
     return None
 
