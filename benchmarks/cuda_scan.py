@@ -17,7 +17,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from gpu.scan_cases import MANY, Case, cast, kernel, make, scan_of, worst, worst_of_many
 
-from passnet.ops.cuda import Call, compile, large, large_plan, passes, small, weights, whole
+from passnet.ops.cuda import Call, compile, driver, large, large_plan, passes, small, weights, whole
 from passnet.ops.cuda.chip import gpu
 from passnet.ops.cuda.small_plan import LANES, candidates, plan
 
@@ -84,7 +84,7 @@ def scan_pass(case: Case, data: dict, backward: bool, room=small, chip=None):
 
 def explore(case: Case, backward: bool, show: int = 5) -> None:
     """Times every layout the planner knows and prints the best beside the planner's own."""
-    limit = compile.device_limits(0)[1]
+    limit = driver.device_limits(0)[1]
     layouts, seen = [], set()
     for lanes in LANES:
         found = candidates(describe(case), backward=backward, shared_limit=limit, choices=(lanes,))
@@ -94,7 +94,7 @@ def explore(case: Case, backward: bool, show: int = 5) -> None:
                 layouts.append(layout)
     default = candidates(describe(case), backward=backward, shared_limit=limit)[0]
     source = small.source(backward=backward)
-    arch = compile.device_limits(0)[2]
+    arch = driver.device_limits(0)[2]
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(lambda p: compile.cubin(source, arch=arch, options=p.options()), layouts))
     rows = []
@@ -145,7 +145,7 @@ def torch_layer(cell: str, n: int, steps: int, batch: int) -> None:
 
 
 def time_large(cell: str, n: int, d: int, steps: int = 128, batch: int = 32) -> None:
-    processors, limit, _ = compile.device_limits(0)
+    processors, limit, _ = driver.device_limits(0)
     case = Case(cell, n, d, steps, batch)
     data = cast(make(case), case.dtype)
     for tile in (8, 16, 32):
@@ -179,7 +179,7 @@ def time_dense(cell: str, n: int, batch: int, steps: int = 128) -> None:
 
 def precompile(cases: list[Case]) -> None:
     """Compiles both passes of every case at once, which NVRTC does in parallel."""
-    processors, limit, arch = compile.device_limits(0)
+    processors, limit, arch = driver.device_limits(0)
     jobs = set()
     calls = {describe(case) for case in cases}
     calls |= {whole.instead(call) for call in calls if whole.pays(call, shared_limit=limit)}
@@ -335,7 +335,7 @@ def main() -> None:
     if arguments.one:
         cell, n, d, steps, batch, which = arguments.one
         case = Case(cell, int(n), int(d), int(steps), int(batch))
-        fits = small.refuses(describe(case), shared_limit=compile.device_limits(0)[1]) is None
+        fits = small.refuses(describe(case), shared_limit=driver.device_limits(0)[1]) is None
         room = small if fits else large
         run = scan_pass(case, cast(make(case), case.dtype), which == "bwd", room)
         for _ in range(3):

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import passnet
-from passnet.ops.cuda import compile, engine
+from passnet.ops.cuda import driver as cuda_driver
+from passnet.ops.cuda import engine
 from passnet.ops.cuda.call import Call
 
 OURS, ANOTHER = 0x1000, 0x2000
@@ -71,18 +72,18 @@ class Driver:
 @pytest.fixture
 def driver(monkeypatch) -> Driver:
     made = Driver()
-    monkeypatch.setattr(compile, "_driver", lambda: made)
-    monkeypatch.setattr(compile, "_context", lambda device: ctypes.c_void_p(OURS))
+    monkeypatch.setattr(cuda_driver, "_driver", lambda: made)
+    monkeypatch.setattr(cuda_driver, "_context", lambda device: ctypes.c_void_p(OURS))
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 7, raising=False)
-    monkeypatch.setattr(compile, "device_limits", lambda device: (132, 232448, "sm_90"))
-    monkeypatch.setattr(compile, "cubin", lambda *_, **__: b"")
-    monkeypatch.setattr(compile, "_loaded", lambda binary: None)
+    monkeypatch.setattr(cuda_driver, "device_limits", lambda device: (132, 232448, "sm_90"))
+    monkeypatch.setattr(cuda_driver, "cubin", lambda *_, **__: b"")
+    monkeypatch.setattr(cuda_driver, "_loaded", lambda binary: None)
     monkeypatch.setattr(made, "cuModuleGetFunction", lambda *_: 0, raising=False)
     return made
 
 
-def kernel() -> compile.Kernel:
-    return compile.Kernel("text", "name", device=0, options=(), shared=64)
+def kernel() -> cuda_driver.Kernel:
+    return cuda_driver.Kernel("text", "name", device=0, options=(), shared=64)
 
 
 def test_what_a_launch_hands_over(driver):
@@ -103,7 +104,7 @@ def test_a_launch_leaves_the_context_as_it_was(driver):
 def test_a_launch_that_fails_says_why(driver):
     made = kernel()
     driver.current, driver.status = ANOTHER, 701
-    with pytest.raises(compile.CompileError, match="701: out of luck"):
+    with pytest.raises(cuda_driver.CompileError, match="701: out of luck"):
         made.launch((1, 1, 1), 32, [1])
     assert driver.current == ANOTHER
 

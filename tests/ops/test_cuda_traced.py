@@ -10,7 +10,7 @@ import torch
 
 import passnet
 from passnet.ops import BackendRefused
-from passnet.ops.cuda import compile
+from passnet.ops.cuda import compile, driver
 
 
 def low_rank(kind: type[passnet.GRU | passnet.LSTM], units: int):
@@ -54,17 +54,17 @@ def test_where_nothing_can_be_compiled_another_engine_serves(on_cuda, monkeypatc
 
 
 def test_what_a_gpu_needs(monkeypatch):
-    monkeypatch.setattr(compile, "device_limits", lambda device: (80, 98304, "sm_75"))
-    assert "8.0 or above, and this is sm_75" in str(compile.why_not_compiled(0))
-    monkeypatch.setattr(compile, "device_limits", lambda device: (132, 232448, "sm_90"))
+    monkeypatch.setattr(driver, "device_limits", lambda device: (80, 98304, "sm_75"))
+    assert "8.0 or above, and this is sm_75" in str(driver.why_not_compiled(0))
+    monkeypatch.setattr(driver, "device_limits", lambda device: (132, 232448, "sm_90"))
 
     def none():
         raise compile.CompileError("NVRTC was not found; tried: nothing.")
 
-    monkeypatch.setattr(compile, "nvrtc", none)
-    assert compile.why_not_compiled(0) == "NVRTC was not found; tried: nothing"
-    monkeypatch.setattr(compile, "nvrtc", lambda: None)
-    assert compile.why_not_compiled(0) is None
+    monkeypatch.setattr(driver, "nvrtc", none)
+    assert driver.why_not_compiled(0) == "NVRTC was not found; tried: nothing"
+    monkeypatch.setattr(driver, "nvrtc", lambda: None)
+    assert driver.why_not_compiled(0) is None
 
 
 def test_a_damaged_file_of_the_cache_is_made_anew(monkeypatch, tmp_path):

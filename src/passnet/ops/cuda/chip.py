@@ -9,7 +9,7 @@ from typing import Protocol, final
 
 import torch
 
-from passnet.ops.cuda.compile import Kernel, device_limits, why_not_compiled
+from passnet.ops.cuda.driver import Kernel, device_limits, why_not_compiled
 
 
 class Launches(Protocol):
