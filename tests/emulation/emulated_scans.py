@@ -9,6 +9,7 @@ from emulator import BACKWARDS
 from gpu.scan_cases import Case, cast, kernel, make, scan_of, worst
 
 from passnet.ops import gru_backends, lstm_backends
+from passnet.ops.cuda import engine as cuda_engine
 from passnet.ops.cuda import inputs, small, weights, whole
 
 CELLS = ("gru_after", "gru_before", "lstm")
@@ -56,6 +57,7 @@ def through_autograd(monkeypatch, case: Case, data: dict, chip, room=None):
     engine, call = scan_of(case, data, **where(chip, room))
     cuda = (lstm_backends if case.cell == "lstm" else gru_backends)()[0]
     monkeypatch.setitem(cuda._op.engines, "cuda", engine)
+    monkeypatch.setattr(cuda_engine, "refuses_device", lambda *_: None)
     return cuda, call
 
 

@@ -9,6 +9,7 @@ from layer_twins import doubled, randomised
 
 import passnet
 from passnet.config.matrix import BlockDiagonal
+from passnet.layers import streaming
 from passnet.ops.cpu import stream as cpu
 from passnet.ops.cuda import large, small, stream
 from passnet.ops.cuda.rooms import room_of
