@@ -179,18 +179,48 @@ def _runs(x: Tensor, blocks: Tensor) -> Tensor:
     return x.unflatten(-1, blocks.shape[1:3]).transpose(1, 2)
 
 
-def _structure(name: str, *factors: str) -> Structure:
-    functions = ("", "_transpose", "_transpose_sum", "_gradients")
-    return Structure(name, factors, *(globals()[name + suffix] for suffix in functions))
-
-
 STRUCTURES: dict[str, Structure] = {
     structure.name: structure
     for structure in (
-        _structure("dense", "weight"),
-        _structure("low_rank", "expand", "project"),
-        _structure("low_rank_plus_diagonal", "expand", "project", "diagonal"),
-        _structure("block_diagonal", "blocks"),
-        _structure("block_diagonal_plus_low_rank", "blocks", "expand", "project"),
+        Structure(
+            "dense",
+            ("weight",),
+            dense,
+            dense_transpose,
+            dense_transpose_sum,
+            dense_gradients,
+        ),
+        Structure(
+            "low_rank",
+            ("expand", "project"),
+            low_rank,
+            low_rank_transpose,
+            low_rank_transpose_sum,
+            low_rank_gradients,
+        ),
+        Structure(
+            "low_rank_plus_diagonal",
+            ("expand", "project", "diagonal"),
+            low_rank_plus_diagonal,
+            low_rank_plus_diagonal_transpose,
+            low_rank_plus_diagonal_transpose_sum,
+            low_rank_plus_diagonal_gradients,
+        ),
+        Structure(
+            "block_diagonal",
+            ("blocks",),
+            block_diagonal,
+            block_diagonal_transpose,
+            block_diagonal_transpose_sum,
+            block_diagonal_gradients,
+        ),
+        Structure(
+            "block_diagonal_plus_low_rank",
+            ("blocks", "expand", "project"),
+            block_diagonal_plus_low_rank,
+            block_diagonal_plus_low_rank_transpose,
+            block_diagonal_plus_low_rank_transpose_sum,
+            block_diagonal_plus_low_rank_gradients,
+        ),
     )
 }
