@@ -18,7 +18,7 @@ from passnet.layers.describe import describe
 from passnet.layers.dropout import Dropouts
 from passnet.layers.same_function import check_reset, note_reset
 from passnet.layers.sequences import Sequences, read_sequences
-from passnet.layers.streaming import check_step, short_step
+from passnet.layers.streaming import check_step, check_step_shape, short_step
 from passnet.layers.torch_weights import (
     copy_to_torch,
     load_from_torch,
@@ -179,6 +179,7 @@ class RecurrentLayer(nn.Module, ABC):
             quick = short_step(self, input, self._split(state))
             if quick is not None:
                 return quick[0], self._join(quick[1])
+        check_step_shape(input)
         batched = input.dim() == (2 if input.is_floating_point() else 1)
         time = 1 if batched and self.batch_first else 0
         output, state = self(input.unsqueeze(time), state)

@@ -32,13 +32,17 @@ def check_step(layer: RecurrentLayer, input: object) -> None:
             "step() draws no dropout: call .eval() first (a mask fixed over time cannot be "
             "kept from one call to the next)"
         )
-    check_step_input(input)
+    check_tensor(input)
 
 
-def check_step_input(input: object) -> None:
-    """Raise a sentence for what is no input of one step."""
+def check_tensor(input: object) -> None:
+    """Raise a sentence for an input of a step that is none."""
     if not isinstance(input, Tensor):
         raise TypeError(f"the input of a step is a {type(input).__name__}: give a tensor")
+
+
+def check_step_shape(input: Tensor) -> None:
+    """Raise a sentence for an input that is not one step of some sequences, or of one."""
     features = input.is_floating_point()
     if input.dim() not in ((1, 2) if features else (0, 1)):
         raise ValueError(

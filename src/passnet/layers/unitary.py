@@ -13,7 +13,7 @@ from passnet.cells.urnn import UnitaryCell
 from passnet.layers.arguments import check_sizes
 from passnet.layers.describe import unusual
 from passnet.layers.sequences import Sequences, read_sequences
-from passnet.layers.streaming import check_step_input
+from passnet.layers.streaming import check_step_shape, check_tensor
 from passnet.matrices.structured import stored
 from passnet.ops import UnitaryScan, unitary_backends
 from passnet.ops.backend import check_backend, choose
@@ -121,7 +121,8 @@ class UnitaryRNN(nn.Module):
 
     def step(self, input: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """One time step for streaming: (output, next state)."""
-        check_step_input(input)
+        check_tensor(input)
+        check_step_shape(input)
         batched = input.dim() == (2 if input.is_floating_point() else 1)
         time = 1 if batched and self.batch_first else 0
         output, next_state = self(input.unsqueeze(time), state)
