@@ -149,3 +149,13 @@ def test_unitary_ignores_autocast():
         y, state = module(x)
     assert y.dtype == torch.float32 and state.dtype == torch.complex64
     assert torch.equal(y, module(x)[0])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_autocast_leaves_double_precision_alone(kind):
+    layer, x = randomised(KINDS[kind](dtype=torch.float64)), signed(T, B, M)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert layer(x.double())[0].dtype == torch.float64
+        with pytest.raises(ValueError, match=r"float32 and the layer torch\.float64") as refused:
+            layer(x)
+    assert "autocast" not in str(refused.value)
