@@ -61,7 +61,7 @@ def describe(case: Case) -> Call:
     )  # fmt: skip
 
 
-def scan_pass(case: Case, data: dict, backward: bool, room=small, chip=None):
+def scan_pass(case: Case, data: dict, backward: bool, family=small, chip=None):
     """A function of a layout that runs one pass of a scan; on a GPU's stand-in, if one is given."""
     found, chip = describe(case), chip or gpu(0)
     _, call = scan_of(case, data)
@@ -70,7 +70,7 @@ def scan_pass(case: Case, data: dict, backward: bool, room=small, chip=None):
     given = passes.given(call, call.factors)
 
     def forward(layout):
-        passes.forward(chip, room, found, data["drive"], given, outputs, saved, layout)
+        passes.forward(chip, family, found, data["drive"], given, outputs, saved, layout)
 
     if not backward:
         return forward
@@ -78,7 +78,7 @@ def scan_pass(case: Case, data: dict, backward: bool, room=small, chip=None):
     grads = [data["grad"], data["grad_cell"]][: len(outputs)]
     grad_drive = torch.empty_like(data["drive"])
     return lambda layout: passes.backward(
-        chip, room, found, given, grads, outputs, saved, grad_drive=grad_drive, layout=layout
+        chip, family, found, given, grads, outputs, saved, grad_drive=grad_drive, layout=layout
     )
 
 
@@ -186,14 +186,14 @@ def precompile(cases: list[Case]) -> None:
     for call in calls:
         for backward in (False, True):
             layout = plan(call, backward=backward, shared_limit=limit)
-            room = small
+            family = small
             if small.refuses(call, shared_limit=limit) is not None:
                 layout = large_plan.plan(
                     call, backward=backward, processors=processors, shared_limit=limit
                 )
-                room = large
+                family = large
             if layout is not None:
-                jobs.add((room.source(backward=backward), layout.options()))
+                jobs.add((family.source(backward=backward), layout.options()))
         if weights.sums_up(call):
             jobs.add(
                 (weights.source("weight"), weights.recurrent_options(call, weights.tiles_of(call)))
@@ -336,8 +336,8 @@ def main() -> None:
         cell, n, d, steps, batch, which = arguments.one
         case = Case(cell, int(n), int(d), int(steps), int(batch))
         fits = small.refuses(describe(case), shared_limit=driver.device_limits(0)[1]) is None
-        room = small if fits else large
-        run = scan_pass(case, cast(make(case), case.dtype), which == "bwd", room)
+        family = small if fits else large
+        run = scan_pass(case, cast(make(case), case.dtype), which == "bwd", family)
         for _ in range(3):
             run(None)
         torch.cuda.synchronize()

@@ -26,23 +26,23 @@ REFERENCE["lstm"] = lstm_backends()[-1]
 CRAMPED = {"gru_after": 26000, "gru_before": 25500, "lstm": 33000}
 
 
-def where(chip, room=None) -> dict:
-    """What tells an engine to run on a chip, and to use one room's kernels only."""
+def where(chip, family=None) -> dict:
+    """What tells an engine to run on a chip, and to use one family's kernels only."""
 
-    def one_room(call, chip):
-        return small if room is whole and call.rank is None else room
+    def one_family(call, chip):
+        return small if family is whole and call.rank is None else family
 
-    rooms = {} if room is None else {"rooms": one_room}
-    return {"chips": lambda device: chip} | rooms
+    families = {} if family is None else {"families": one_family}
+    return {"chips": lambda device: chip} | families
 
 
-def check(case: Case, chip, room=None) -> None:
-    ratio, name = worst(case, device="cpu", **where(chip, room))
+def check(case: Case, chip, family=None) -> None:
+    ratio, name = worst(case, device="cpu", **where(chip, family))
     assert ratio <= 1, (ratio, name)
     data = cast(make(case, device="cpu"), case.dtype)
-    expected = kernel(case, data, **where(chip, room))
+    expected = kernel(case, data, **where(chip, family))
     for chip.order in (BACKWARDS, SHUFFLED):
-        for name, value in kernel(case, data, **where(chip, room)).items():
+        for name, value in kernel(case, data, **where(chip, family)).items():
             assert torch.equal(value, expected[name]), f"{name} depends on the order of threads"
 
 
@@ -52,9 +52,9 @@ def use_tensor_cores(monkeypatch) -> None:
         monkeypatch.setattr(module, name, 1, raising=False)
 
 
-def through_autograd(monkeypatch, case: Case, data: dict, chip, room=None):
+def through_autograd(monkeypatch, case: Case, data: dict, chip, family=None):
     """(the CUDA backend on an emulated chip, the call of a case)."""
-    engine, call = scan_of(case, data, **where(chip, room))
+    engine, call = scan_of(case, data, **where(chip, family))
     cuda = (lstm_backends if case.cell == "lstm" else gru_backends)()[0]
     monkeypatch.setitem(cuda._op.engines, "cuda", engine)
     monkeypatch.setattr(cuda_engine, "refuses_device", lambda *_: None)

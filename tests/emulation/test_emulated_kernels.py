@@ -28,7 +28,7 @@ from emulated_scans import (
 from gpu import scan_cases
 from gpu.scan_cases import Case, cast, kernel, loop, make, scan_of, strided
 
-from passnet.ops.cuda import Call, large, large_plan, rooms, small, weights, whole
+from passnet.ops.cuda import Call, families, large, large_plan, small, weights, whole
 from passnet.ops.cuda.call import describe
 from passnet.ops.cuda.small_plan import candidates
 
@@ -52,9 +52,9 @@ def test_small_shapes(emulator, cell, shape):
 
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize("variant", VARIANTS, ids=str)
-@pytest.mark.parametrize("room", [small, whole], ids=["factors", "whole"])
-def test_small_variants(emulator, cell, variant, room):
-    check(Case(cell, 37, 8, 4, 3, **variant), emulator(), room)
+@pytest.mark.parametrize("family", [small, whole], ids=["factors", "whole"])
+def test_small_variants(emulator, cell, variant, family):
+    check(Case(cell, 37, 8, 4, 3, **variant), emulator(), family)
 
 
 @pytest.mark.parametrize("cell", CELLS)
@@ -70,15 +70,15 @@ def test_whole_matrices_of_a_high_rank(emulator, cell, shape):
 
 
 def test_whole_matrices_where_they_take_fewer_cycles(emulator):
-    def room(n, d, cell="gru_after", **others):
+    def family(n, d, cell="gru_after", **others):
         call = Call(cell, n, d, **{"dtype": torch.float32, "diagonal": True} | others)
-        return rooms.fastest_room(call, emulator())
+        return families.fastest_family(call, emulator())
 
-    assert room(128, 50) is whole and room(128, 50, masks=2, tied=True) is whole
-    assert room(128, 128) is whole  # as factors they do not fit one multiprocessor
-    assert room(128, 24) is small and room(128, 24, "gru_before") is small
-    assert room(256, 24) is small and room(128, None) is small
-    assert room(128, 50, dtype=BFLOAT16) is small  # rounded, they would be other matrices
+    assert family(128, 50) is whole and family(128, 50, masks=2, tied=True) is whole
+    assert family(128, 128) is whole  # as factors they do not fit one multiprocessor
+    assert family(128, 24) is small and family(128, 24, "gru_before") is small
+    assert family(256, 24) is small and family(128, None) is small
+    assert family(128, 50, dtype=BFLOAT16) is small  # rounded, they would be other matrices
 
 
 @pytest.mark.parametrize(
@@ -290,24 +290,24 @@ def test_offsets_beyond_32_bits(emulator, cell):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("room", [small, whole, large], ids=["small", "whole", "large"])
-def test_strided_tensors(emulator, cell, room):
+@pytest.mark.parametrize("family", [small, whole, large], ids=["small", "whole", "large"])
+def test_strided_tensors(emulator, cell, family):
     case, chip = Case(cell, 20, 4, 3, 2, masks=2, hold=2), emulator(processors=12)
     data = cast(make(case, device="cpu"), case.dtype)
-    expected = kernel(case, data, **where(chip, room))
+    expected = kernel(case, data, **where(chip, family))
     for way in strided(data):
-        for name, value in kernel(case, way, given=True, **where(chip, room)).items():
+        for name, value in kernel(case, way, given=True, **where(chip, family)).items():
             assert torch.equal(value, expected[name]), name
 
 
 def drawn(chance: random.Random) -> tuple[Case, dict, ModuleType]:
-    """A random scan, the size of a chip that can hold it, and the room that serves it there."""
+    """A random scan, the size of a chip that can hold it, and the family that serves it there."""
     while True:
-        cell, room = chance.choice(CELLS), chance.choice([small, large])
+        cell, family = chance.choice(CELLS), chance.choice([small, large])
         n, d = chance.randint(9, 300), chance.choice([1, 2, 3, 5, 8, 13, 16, 17, 24, 33, 50, 65])
         case = Case(
             cell, n, d if chance.random() < 0.8 else None,
-            chance.randint(1, 5), chance.choice([1, 2, 3, 9, 17] if room is large else [1, 2, 3]),
+            chance.randint(1, 5), chance.choice([1, 2, 3, 9, 17] if family is large else [1, 2, 3]),
             diagonal=chance.random() < 0.5, masks=chance.choice([0, 0, 1, 2]),
             hold=chance.choice([0, 0, 1, 2]), inner=cell == "gru_after" and chance.random() < 0.5,
             dtype=chance.choice([torch.float32] * 3 + [BFLOAT16, FLOAT16]),
@@ -316,19 +316,19 @@ def drawn(chance: random.Random) -> tuple[Case, dict, ModuleType]:
         if case.d is not None:
             case = replace(case, tied=chance.random() < 0.4)
         size = {"shared_limit": 232448}
-        if room is large:
+        if family is large:
             size["shared_limit"] = chance.choice([232448, 100000, 60000, 40000, 30000, 20000])
             size["processors"] = chance.choice([4, 5, 8, 12, 16])
         found = describe(scan_of(case, make(case, device="cpu"))[1], cell)
-        if room.refuses(replace(found, dtype=case.dtype), **size) is None:
-            return case, size, room
+        if family.refuses(replace(found, dtype=case.dtype), **size) is None:
+            return case, size, family
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(200))
 def test_random_scans(emulator, seed):
-    case, size, room = drawn(random.Random(seed))
-    check(case, emulator(**size), room)
+    case, size, family = drawn(random.Random(seed))
+    check(case, emulator(**size), family)
 
 
 def assert_right(case: Case, data: dict, got: dict, names, part=...) -> None:

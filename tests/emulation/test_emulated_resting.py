@@ -31,10 +31,10 @@ HOLDS = {
 }
 
 
-@pytest.mark.parametrize("room", [small, large], ids=["small", "large"])
+@pytest.mark.parametrize("family", [small, large], ids=["small", "large"])
 @pytest.mark.parametrize("cell, kinds", [(cell, kinds) for cell in CELLS for kinds in HOLDS[cell]])
 def test_what_may_be_passed_over_is_right_through_autograd(
-    emulator, monkeypatch, cell, kinds, room
+    emulator, monkeypatch, cell, kinds, family
 ):
     """Steps in which all sequences rest, others in which their cells or some units alone do."""
     case = Case(cell, 20, 4, 12, 8)
@@ -45,7 +45,7 @@ def test_what_may_be_passed_over_is_right_through_autograd(
     holds["units"][5:, :, ::3] = 0.0
     for name, kind in zip(("hold", "hold_cell"), kinds.split(), strict=False):
         data[name] = holds[kind]
-    cuda, call = through_autograd(monkeypatch, case, data, emulator(processors=12), room)
+    cuda, call = through_autograd(monkeypatch, case, data, emulator(processors=12), family)
     symbols = torch.randint(0, 6, (12, 8), generator=torch.Generator().manual_seed(1))
     weight, bias = torch.randn(2, case.gates, 20, 6).unbind()
     call = replace(call, source=Inputs(symbols, weight, bias[..., 0]))

@@ -12,7 +12,7 @@ from passnet.config.matrix import BlockDiagonal
 from passnet.layers import streaming
 from passnet.ops.cpu import stream as cpu
 from passnet.ops.cuda import large, small, stream
-from passnet.ops.cuda.rooms import room_of
+from passnet.ops.cuda.families import family_of
 from passnet.ops.gru_scan.cuda import CudaGru
 from passnet.ops.lstm_scan.cuda import CudaLstm
 
@@ -34,19 +34,19 @@ class Streaming:
     """Layers on the CPU whose short steps are those of an emulated GPU."""
 
     def __init__(self, chip, monkeypatch) -> None:
-        self.chip, self.rooms = chip, []
+        self.chip, self.families = chip, []
         monkeypatch.setattr(cpu, "prepare", self._prepare)
 
     def _prepare(self, cell):
         step = stream.prepare(cell, self.chip)
         if step is not None:
-            self.rooms.append(step._where[1])
+            self.families.append(step._where[1])
         return step
 
     def scan(self, layer, x, state) -> list[torch.Tensor]:
         """The sequence of one step, layer by layer, as a GPU's engine runs it with factors."""
         kind = CudaLstm if isinstance(layer, passnet.LSTM) else CudaGru
-        engine = kind(lambda _: self.chip, room_of)
+        engine = kind(lambda _: self.chip, family_of)
         following = []
         for index, cell in enumerate(layer.cells):
             start = tuple(part[index] for part in layer._split(state))
@@ -100,14 +100,14 @@ def judged(gpu: Streaming, layer, batch: int, x=None) -> None:
 def test_a_prepared_step_is_a_sequence_of_one(gpu, kind, matrix):
     chip = gpu()
     judged(chip, KINDS[kind](5, 23, matrix=matrix), 3)
-    assert chip.rooms == [small]
+    assert chip.families == [small]
 
 
 @each_kind
 def test_of_stacked_layers(gpu, kind):
     chip = gpu()
     judged(chip, KINDS[kind](5, 23, 2, matrix=passnet.LowRankPlusDiagonal(4)), 2)
-    assert chip.rooms == [small, small]
+    assert chip.families == [small, small]
 
 
 @each_kind
@@ -125,12 +125,12 @@ def test_of_symbols(gpu, kind, width):
 @each_kind
 def test_of_a_large_layer(gpu, kind, monkeypatch):
     chip = gpu(processors=4)
-    monkeypatch.setattr(stream, "room_of", lambda call, chip: large)
+    monkeypatch.setattr(stream, "family_of", lambda call, chip: large)
     with torch.no_grad():
         layer = KINDS[kind](5, 40, matrix=passnet.LowRankPlusDiagonal(4))
         state, x = started(layer, 2), torch.ones(2, 5)
         short = streaming.short_step(layer, x, layer._split(state))
-    assert chip.rooms == [large]
+    assert chip.families == [large]
     assert_right(short[0], layer, x, state)
 
 

@@ -302,11 +302,11 @@ def test_every_barrier_of_the_kernels_is_needed(emulator, monkeypatch, name, spa
         return Worse(emulator().folder, **size).without(name, span)
 
     def scan(
-        d: int | None, chip: Emulator, room=None, data=None, cell="gru_before", hold=0, **others
+        d: int | None, chip: Emulator, family=None, data=None, cell="gru_before", hold=0, **others
     ):
         case = Case(cell, 64, d, 4, 5, hold=hold, **others)
         data = cast((data or make)(case, device="cpu"), case.dtype)
-        return chip, lambda: kernel(case, data, **where(chip, room))
+        return chip, lambda: kernel(case, data, **where(chip, family))
 
     def drive(chip: Emulator, kind: str = "features", width=10, dtype=torch.float32):
         exact, grad = made((4, 80, 4, 37, width), kind, False, True, dtype, "cpu")

@@ -209,7 +209,7 @@ def formed(drive: Tensor) -> Inputs:
 def kernel(case: Case, data: dict, *, given: bool = False, **where) -> dict[str, Tensor]:
     """The same from the fused scans, as layers call them.
 
-    The gates take the room of the drive, and gradients theirs; unless the drive is given.
+    The gates take the place of the drive, and gradients theirs; unless the drive is given.
     """
     engine, call = scan_of(case, data, **where)
     if not given:

@@ -6,7 +6,7 @@ import pytest
 import torch
 from gpu.scan_cases import Case, cast, fair, kernel, make, strided
 
-from passnet.ops.cuda.rooms import room_of
+from passnet.ops.cuda.families import family_of
 
 pytestmark = [
     pytest.mark.gpu,
@@ -62,7 +62,7 @@ def test_variants(cell, variant, shape):
 @pytest.mark.parametrize("shape", [(128, 50, 20, 2), (37, 5, 12, 3), (64, 30, 9, 2)], ids=str)
 def test_factors_where_whole_matrices_are_faster(cell, variant, shape):
     """The kernels of low ranks, which such scans would not take by themselves."""
-    ratio, name = fair(Case(cell, *shape, **variant), rooms=room_of)
+    ratio, name = fair(Case(cell, *shape, **variant), families=family_of)
     assert ratio <= 1, (ratio, name)
 
 

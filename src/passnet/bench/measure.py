@@ -156,7 +156,7 @@ def _timed(
         with _of(found, name).precision():
             work()
             peaks[name] = _peak(work, device)
-            calls[name] = _calls(name, pass_, device, _milliseconds(work, device, 1))
+            calls[name] = _calls(name, pass_, device, work)
     with _no_collection():
         for repeat in range(repeats):
             for name, work in works.items():
@@ -233,11 +233,14 @@ def _backend(contender: Contender, case: Case, device: str) -> str | None:
     return next(name for name, reason in explain(x).items() if reason is None)
 
 
-def _calls(name: str, pass_: str, device: str, rough: float) -> int:
+def _calls(name: str, pass_: str, device: str, work: Callable[[], object]) -> int:
+    """How many calls are timed together."""
     if pass_ == "one step":
         return STEPS_IN_A_ROW
     if device == "cpu" or name in STEPWISE:
         return 1
+    # The first of some calls finds nothing in the caches of the host, and would say too much.
+    rough = min(_milliseconds(work, device, 1) for _ in range(3))
     return max(1, min(IN_A_ROW, round(TOGETHER / rough)))
 
 

@@ -59,11 +59,11 @@ class UnitaryRNN(nn.Module):
     def forward(
         self,
         input: Tensor | PackedSequence,
-        state: Complex[Tensor, "B n"] | None = None,
+        hx: Complex[Tensor, "B n"] | None = None,
         lengths: Tensor | list[int] | None = None,
     ) -> tuple[Tensor | PackedSequence, Tensor]:
         """(output, final state); after a sequence's length outputs are zero, its state is held."""
-        call, sequences = self._read(input, state, lengths)
+        call, sequences = self._read(input, hx, lengths)
         if sequences.batch:
             (output,) = choose(unitary_backends(), self.backend, call).run(call)
         else:  # no Fourier transform takes nothing
@@ -77,17 +77,17 @@ class UnitaryRNN(nn.Module):
     def explain_backends(
         self,
         input: Tensor | PackedSequence,
-        state: Complex[Tensor, "B n"] | None = None,
+        hx: Complex[Tensor, "B n"] | None = None,
         lengths: Tensor | list[int] | None = None,
     ) -> dict[str, str | None]:
         """For each backend, fastest first, why it cannot run this call: None when it can.
 
         With `backend="auto"` the first that can does.
         """
-        call, _ = self._read(input, state, lengths)
+        call, _ = self._read(input, hx, lengths)
         return {backend.name: backend.refuses(call) for backend in unitary_backends()}
 
-    def _read(self, input, state, lengths) -> tuple[UnitaryScan, Sequences]:
+    def _read(self, input, hx, lengths) -> tuple[UnitaryScan, Sequences]:
         sequences = read_sequences(
             input, lengths, batch_first=self.batch_first, input_size=self.input_size
         )
@@ -95,7 +95,7 @@ class UnitaryRNN(nn.Module):
         _check_parts(weight.dtype)
         # There is no complex number of half precision: autocast does not reach in here.
         x = without_autocast(weight.device, sequences.cast, weight.dtype, weight.device)
-        start, ended = self._start(state, sequences), sequences.ended(weight.device)
+        start, ended = self._start(hx, sequences), sequences.ended(weight.device)
         return self.cell.scan(x, start, hold=ended), sequences
 
     def _start(self, state: Tensor | None, sequences: Sequences) -> Float[Tensor, "B 2n"]:

@@ -49,23 +49,23 @@ class Inputs:
         """All there are."""
         return self.x, self.weight, self.bias, self.scale
 
-    def drive(self, room: Float[Tensor, "G T B n"] | None = None) -> Float[Tensor, "G T B n"]:
-        """What inputs and biases give to every gate at every step; written to `room`, if given."""
+    def drive(self, out: Float[Tensor, "G T B n"] | None = None) -> Float[Tensor, "G T B n"]:
+        """What inputs and biases give to every gate at every step; written to `out`, if given."""
         bias = None if self.bias is None else self.bias.unsqueeze(1)
-        out = None if room is None else room.view(len(room), -1, room.shape[-1])
+        flat = None if out is None else out.view(len(out), -1, out.shape[-1])
         if self.x.is_floating_point():
             rows = self.x.reshape(1, -1, self.x.shape[-1]).expand(len(self.weight), -1, -1)
             matrix = self.weight.mT
             if bias is None:
-                return torch.bmm(rows, matrix, out=out).reshape(self.shape)
-            return torch.baddbmm(bias, rows, matrix, out=out).reshape(self.shape)
+                return torch.bmm(rows, matrix, out=flat).reshape(self.shape)
+            return torch.baddbmm(bias, rows, matrix, out=flat).reshape(self.shape)
         tables = self.weight.mT
         if self.scale is None and bias is not None:
             tables = tables + bias
-        found = torch.index_select(tables, 1, self.x.flatten(), out=out)
+        found = torch.index_select(tables, 1, self.x.flatten(), out=flat)
         if self.scale is not None:
-            found = torch.mul(found, self.scale.reshape(1, -1, 1), out=out)
-            found = found if bias is None else torch.add(found, bias, out=out)
+            found = torch.mul(found, self.scale.reshape(1, -1, 1), out=flat)
+            found = found if bias is None else torch.add(found, bias, out=flat)
         return found.reshape(self.shape)
 
     def drive_in(self, steps: slice) -> Float[Tensor, "G t B n"]:

@@ -13,7 +13,7 @@ from passnet.ops.cuda import inputs as inputs_on_gpu
 from passnet.ops.cuda import passes, whole
 from passnet.ops.cuda.call import Cell, describe, facts, known, refuses_device
 from passnet.ops.cuda.chip import Chip, chip_of
-from passnet.ops.cuda.rooms import Rooms, Served, fastest_room, served_by
+from passnet.ops.cuda.families import Families, Served, fastest_family, served_by
 from passnet.ops.cuda.weights import needs_behind, recurrent_gradients, sums_up
 from passnet.ops.inputs import Inputs
 from passnet.ops.scan import Engine, ScanCall
@@ -26,7 +26,7 @@ class CudaEngine(Engine[Scan]):
 
     What the forward keeps: the gates of every step (a reset gate first, in a tensor of its own),
     and the d-wide summaries that the weight gradients are made of, or the matrices that were
-    multiplied out. The gates take the room of the drive, the gradient of the drive takes that of
+    multiplied out. The gates take the place of the drive, the gradient of the drive takes that of
     the gates: each step is read before it is written.
     """
 
@@ -38,10 +38,10 @@ class CudaEngine(Engine[Scan]):
     def __init__(
         self,
         chips: Callable[[torch.device], Chip] = chip_of,
-        rooms: Rooms = fastest_room,
+        families: Families = fastest_family,
     ) -> None:
-        """`chips` says what tensors are on, `rooms` whose kernels serve a call there."""
-        self._chip_of, self._room_of = chips, rooms
+        """`chips` says what tensors are on, `families` whose kernels serve a call there."""
+        self._chip_of, self._family_of = chips, families
 
     @abstractmethod
     def cell(self, call: Scan) -> Cell:
@@ -66,8 +66,8 @@ class CudaEngine(Engine[Scan]):
         chip = self._chip_of(device)
         if chip.unavailable is not None:
             return chip.unavailable
-        room = self._room_of(known(*facts), chip)
-        return room if isinstance(room, str) else None
+        family = self._family_of(known(*facts), chip)
+        return family if isinstance(family, str) else None
 
     def saved_like(self, call: Scan) -> list[Tensor]:
         served = self._served(call)
@@ -138,14 +138,14 @@ class CudaEngine(Engine[Scan]):
             live = (call.initial, call.initial_cell, *factors, call.inner_bias)
             rest = [torch.zeros_like(tensor) for tensor in live if tensor is not None]
             return [call.like.new_zeros(call.shape), *rest]
-        found, chip, room, _ = served
-        drive = call.like.new_empty(call.shape) if alone else passes.drive_room(found, saved)
+        found, chip, family, _ = served
+        drive = call.like.new_empty(call.shape) if alone else passes.drive_place(found, saved)
         behind = None
         if needs_behind(found):  # in the place of the reset gate
             behind = torch.empty_like(saved[0]) if alone else saved[0]
         given = passes.given(call, factors)
         starts, summaries = passes.backward(
-            chip, room, found, given, grads, outputs, saved, grad_drive=drive, behind=behind
+            chip, family, found, given, grads, outputs, saved, grad_drive=drive, behind=behind
         )
         if sums_up(found):
             rest = recurrent_gradients(
@@ -164,14 +164,14 @@ class CudaEngine(Engine[Scan]):
 
     def _served(self, call: Scan) -> Served:
         chip = self._chip_of(call.device)
-        return served_by(self._room_of, facts(call, self.cell(call)), chip)
+        return served_by(self._family_of, facts(call, self.cell(call)), chip)
 
 
 def _forward(served: Served, call: ScanCall, factors: Sequence[Tensor]) -> list[Tensor]:
-    found, chip, room, _ = served
+    found, chip, family, _ = served
     outputs = call.outputs_like()
     saved = passes.kept(found, outputs[0])
     if outputs[0].numel():
-        drive = inputs_on_gpu.drive_of(call.source, chip, room=passes.drive_room(found, saved))
-        passes.forward(chip, room, found, drive, passes.given(call, factors), outputs, saved)
+        drive = inputs_on_gpu.drive_of(call.source, chip, out=passes.drive_place(found, saved))
+        passes.forward(chip, family, found, drive, passes.given(call, factors), outputs, saved)
     return [*outputs, *saved]

@@ -72,17 +72,17 @@ def _wide_drive_kernel(options: tuple[str, ...], shared: int, chip: Chip) -> Lau
     return chip.kernel(text, "form_wide_drive", options=options, shared=shared)
 
 
-def drive_of(source: Source, chip: Chip, *, room: Tensor | None = None) -> Tensor:
-    """What a source gives to every gate at every step; in `room`, if inputs form it."""
+def drive_of(source: Source, chip: Chip, *, out: Tensor | None = None) -> Tensor:
+    """What a source gives to every gate at every step; in `out`, if inputs form it."""
     if isinstance(source, Tensor):
         return aligned(source)
-    return form_drive(source, chip, room=room) if serves(source) else source.drive(room)
+    return form_drive(source, chip, out=out) if serves(source) else source.drive(out)
 
 
-def form_drive(inputs: Inputs, chip: Chip, *, room: Tensor | None = None) -> Tensor:
+def form_drive(inputs: Inputs, chip: Chip, *, out: Tensor | None = None) -> Tensor:
     """`inputs.drive()` in one pass."""
     x, weight, bias, scale = inputs.x.contiguous(), inputs.weight, inputs.bias, inputs.scale
-    drive = weight.new_empty(inputs.shape) if room is None else room
+    drive = weight.new_empty(inputs.shape) if out is None else out
     symbols, rows = not x.is_floating_point(), x.shape[0] * x.shape[1]
     sizes = (*weight.shape, weight.dtype, symbols, scale is not None, bias is not None)
     kernel, grid, each, wide = _drive_launch(sizes, rows, chip)

@@ -1,4 +1,4 @@
-"""The two passes of a scan, for kernels of either room: what goes in, what comes out."""
+"""The two passes of a scan, for kernels of either family: what goes in, what comes out."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from passnet.ops.scan import ScanCall
 def kept(found: Call, states: Tensor) -> list[Tensor]:
     """Room for what a forward leaves to the backward: its gates, and summaries of low ranks."""
     steps, batch, units = states.shape
-    room = states.new_empty
+    empty = states.new_empty
     if found.cell == "lstm":
-        saved = [room((4, steps, batch, units))]
+        saved = [empty((4, steps, batch, units))]
     else:
-        saved = [room((1, steps, batch, units)), room((3, steps, batch, units))]
+        saved = [empty((1, steps, batch, units)), empty((3, steps, batch, units))]
     if found.rank is not None:
-        saved.append(room((steps, batch, found.slots, found.rank)))
+        saved.append(empty((steps, batch, found.slots, found.rank)))
     return saved
 
 
-def drive_room(found: Call, saved: list[Tensor]) -> Tensor:
+def drive_place(found: Call, saved: list[Tensor]) -> Tensor:
     """Where the drive lies before there are gates, and its gradient when they have been read.
 
     The reset gate has a place of its own: the weight gradients of factors are multiplied by it.
@@ -66,7 +66,7 @@ def given(call: ScanCall, factors: Sequence[Tensor]) -> Given:
 
 def forward(
     chip: Chip,
-    room: ModuleType,
+    family: ModuleType,
     found: Call,
     drive: Tensor,
     given: Given,
@@ -74,15 +74,15 @@ def forward(
     saved: list[Tensor],
     layout=None,
 ) -> None:
-    """Fill the outputs and what is kept for the backward; `drive` may lie in the gates' room."""
+    """Fill the outputs and what is kept for the backward; `drive` may lie in the gates' place."""
     states, cells = outputs[0], outputs[1] if len(outputs) > 1 else None
     arguments = [drive, *given, states, cells, *_kept(found, saved)]
-    room.launch(chip, found, arguments, states, hold=given.hold, backward=False, layout=layout)
+    family.launch(chip, found, arguments, states, hold=given.hold, backward=False, layout=layout)
 
 
 def backward(
     chip: Chip,
-    room: ModuleType,
+    family: ModuleType,
     found: Call,
     given: Given,
     grads: Sequence[Tensor | None],
@@ -107,5 +107,5 @@ def backward(
         summaries = torch.empty_like(summaries)
     arguments = [grad_states, grad_cells, *given[:-1], states, cells, reset, gates, grad_drive,
                  behind, *(*starts, None, None)[:2], summaries]  # fmt: skip
-    room.launch(chip, found, arguments, states, hold=given.hold, backward=True, layout=layout)
+    family.launch(chip, found, arguments, states, hold=given.hold, backward=True, layout=layout)
     return starts, summaries

@@ -18,8 +18,8 @@ from passnet.ops.cell_tensors import CellTensors
 from passnet.ops.cuda import passes
 from passnet.ops.cuda.call import STRUCTURES, Call, known, matrices
 from passnet.ops.cuda.chip import Chip
+from passnet.ops.cuda.families import family_of
 from passnet.ops.cuda.inputs import drive_of
-from passnet.ops.cuda.rooms import room_of
 from passnet.ops.inputs import Inputs
 
 
@@ -31,8 +31,8 @@ class CellStep:
     """Sequences a step takes."""
     reads_symbols: ClassVar[bool] = True
 
-    def __init__(self, cell: CellTensors, call: Call, chip: Chip, room: ModuleType) -> None:
-        self._cell, self._where = cell, (chip, room, call)
+    def __init__(self, cell: CellTensors, call: Call, chip: Chip, family: ModuleType) -> None:
+        self._cell, self._where = cell, (chip, family, call)
         unused = (None, None, None)  # masks and holds
         self._given = (*(*cell.factors, None, None)[:3], *unused, cell.inner_bias)
         self.width = cell.input_weight.shape[-1]
@@ -40,15 +40,15 @@ class CellStep:
 
     def __call__(self, x: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, ...]:
         """The next state from the one before, `[B, n]` or `[1, B, n]`, and features or symbols."""
-        chip, room, call = self._where
+        chip, family, call = self._where
         cell = self._cell
         following = tuple([torch.empty_like(part) for part in state])
         outputs = following if following[0].dim() == 3 else [part[None] for part in following]
         saved = passes.kept(call, outputs[0])
         source = Inputs(x.unsqueeze(0), cell.input_weight, cell.bias)
-        drive = drive_of(source, chip, room=passes.drive_room(call, saved))
+        drive = drive_of(source, chip, out=passes.drive_place(call, saved))
         given = passes.Given(*(*state, None)[:2], *self._given)  # pyright: ignore
-        passes.forward(chip, room, call, drive, given, outputs, saved)
+        passes.forward(chip, family, call, drive, given, outputs, saved)
         return following
 
 
@@ -61,5 +61,5 @@ def prepare(cell: CellTensors, chip: Chip) -> CellStep | None:
     nothing = 0, 0, 0  # masked or held
     inner = cell.inner_bias is not None
     call = known(cell.kind, units, rank, cell.input_weight.dtype, diagonal, tied, *nothing, inner)
-    room = room_of(call, chip)
-    return None if isinstance(room, str) else CellStep(cell, call, chip, room)
+    family = family_of(call, chip)
+    return None if isinstance(family, str) else CellStep(cell, call, chip, family)

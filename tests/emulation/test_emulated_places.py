@@ -17,7 +17,7 @@ from passnet.ops.cuda import inputs, large, small, weights
 from passnet.ops.inputs import Inputs
 
 
-def room_of(saved: list[torch.Tensor]) -> torch.Tensor:
+def gates_of(saved: list[torch.Tensor]) -> torch.Tensor:
     return next(tensor for tensor in saved if tensor.dim() == 4 and len(tensor) > 1)
 
 
@@ -26,13 +26,13 @@ def bits(tensor: torch.Tensor) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("room", [small, large], ids=["small", "large"])
+@pytest.mark.parametrize("family", [small, large], ids=["small", "large"])
 @pytest.mark.parametrize("d", [4, None], ids=["low rank", "dense"])
-def test_gradients_take_the_room_of_gates_where_nobody_reads_them_again(emulator, cell, room, d):
+def test_gradients_take_the_place_of_gates_where_nobody_reads_them_again(emulator, cell, family, d):
     inner = cell == "gru_after"
     case = Case(cell, 21, d, 3, 3, masks=2, hold=1, inner=inner)  # planes at odd addresses
     data = cast(make(case, device="cpu"), case.dtype)
-    engine, call = scan_of(case, data, **where(emulator(processors=12), room))
+    engine, call = scan_of(case, data, **where(emulator(processors=12), family))
     before = data["drive"].clone()
     # A drive that was given belongs to the caller, and so does its gradient.
     for source, shared in ((data["drive"], False), (formed(data["drive"]), True)):
@@ -46,22 +46,22 @@ def test_gradients_take_the_room_of_gates_where_nobody_reads_them_again(emulator
         assert all(map(torch.equal, map(bits, kept), copies))
         found = engine.last_backward(call, grads, outputs, saved)
         assert all(map(torch.equal, found, expected))
-        places = [tensor.untyped_storage().data_ptr() for tensor in (room_of(saved), found[0])]
+        places = [tensor.untyped_storage().data_ptr() for tensor in (gates_of(saved), found[0])]
         assert (places[0] == places[1]) == shared
 
 
 @pytest.mark.parametrize("cell", CELLS)
-@pytest.mark.parametrize("room", [small, large], ids=["small", "large"])
+@pytest.mark.parametrize("family", [small, large], ids=["small", "large"])
 @pytest.mark.parametrize("d", [4, None], ids=["low rank", "dense"])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=["float32", "bfloat16"])
 @pytest.mark.parametrize("few", [1, 512], ids=["plain products", "sums"])
 def test_an_initial_state_that_is_not_given_is_zero(
-    emulator, monkeypatch, cell, room, d, dtype, few
+    emulator, monkeypatch, cell, family, d, dtype, few
 ):
     monkeypatch.setattr(weights, "MANY_DENSE_UNITS", few)
     case = Case(cell, 21, d, 3, 3, masks=2, inner=cell == "gru_after", dtype=dtype)
     data = cast(make(case, device="cpu"), case.dtype)
-    engine, call = scan_of(case, data, **where(emulator(processors=12), room))
+    engine, call = scan_of(case, data, **where(emulator(processors=12), family))
     unset = {"initial": None} | ({"initial_cell": None} if cell == "lstm" else {})
     count, found = call.output_count, []
     for given in (replace(call, **unset), replace(call, **unset).started()):
@@ -94,11 +94,11 @@ def test_a_graph_that_is_retained_can_be_differentiated_again(emulator, monkeypa
 
 
 @pytest.mark.parametrize("used", ["hidden", "cells"])
-@pytest.mark.parametrize("room", [small, large], ids=["small", "large"])
-def test_an_output_that_nothing_uses_has_no_gradient(emulator, room, used):
+@pytest.mark.parametrize("family", [small, large], ids=["small", "large"])
+def test_an_output_that_nothing_uses_has_no_gradient(emulator, family, used):
     case = Case("lstm", 20, 4, 3, 2)
     data = cast(make(case, device="cpu"), case.dtype)
-    engine, call = scan_of(case, data, **where(emulator(processors=12), room))
+    engine, call = scan_of(case, data, **where(emulator(processors=12), family))
     kept = engine.forward(call)
     nothing = torch.zeros_like(data["grad"])
     if used == "hidden":

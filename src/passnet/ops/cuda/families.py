@@ -11,12 +11,12 @@ from passnet.ops.cuda import large, small, whole
 from passnet.ops.cuda.call import Call, known, refuses_anywhere
 from passnet.ops.cuda.chip import Chip
 
-Rooms = Callable[[Call, Chip], ModuleType | str]
+Families = Callable[[Call, Chip], ModuleType | str]
 """The module that serves a call on a chip, or the sentence why none does."""
 
 
 @cache
-def room_of(call: Call, chip: Chip) -> ModuleType | str:
+def family_of(call: Call, chip: Chip) -> ModuleType | str:
     """The module that serves a call on a chip, or the sentence why none does."""
     general = refuses_anywhere(call)
     if general is not None:
@@ -28,9 +28,9 @@ def room_of(call: Call, chip: Chip) -> ModuleType | str:
 
 
 @cache
-def fastest_room(call: Call, chip: Chip) -> ModuleType | str:
-    """`room_of`, or `whole` where the scan is to run with whole matrices instead of factors."""
-    return whole if whole.pays(call, shared_limit=chip.shared_limit) else room_of(call, chip)
+def fastest_family(call: Call, chip: Chip) -> ModuleType | str:
+    """`family_of`, or `whole` where the scan is to run with whole matrices instead of factors."""
+    return whole if whole.pays(call, shared_limit=chip.shared_limit) else family_of(call, chip)
 
 
 class Served(NamedTuple):
@@ -38,20 +38,20 @@ class Served(NamedTuple):
 
     found: Call
     chip: Chip
-    room: ModuleType
+    family: ModuleType
     instead: Served | None
-    """Where the room is `whole`, the same scan with whole matrices."""
+    """Where the family is `whole`, the same scan with whole matrices."""
 
 
 @cache
-def served_by(rooms: Rooms, facts: tuple, chip: Chip) -> Served:
+def served_by(families: Families, facts: tuple, chip: Chip) -> Served:
     """Who serves the call with these fields on a chip; raises the sentence why nobody does."""
-    return _served(rooms, known(*facts), chip)
+    return _served(families, known(*facts), chip)
 
 
-def _served(rooms: Rooms, found: Call, chip: Chip) -> Served:
-    room = rooms(found, chip)
-    if isinstance(room, str):
-        raise ValueError(room)
-    instead = _served(rooms, whole.instead(found), chip) if room is whole else None
-    return Served(found, chip, room, instead)
+def _served(families: Families, found: Call, chip: Chip) -> Served:
+    family = families(found, chip)
+    if isinstance(family, str):
+        raise ValueError(family)
+    instead = _served(families, whole.instead(found), chip) if family is whole else None
+    return Served(found, chip, family, instead)
