@@ -13,7 +13,7 @@ from passnet.report import groups, text_report, write_page
 from passnet.report.describe import mean_seconds, standing, updates_text
 from passnet.report.groups import first_below, group_runs
 from passnet.report.lines import write_line
-from passnet.report.paper import compare
+from passnet.report.paper import compare, solved
 from passnet.report.read import find_runs
 
 LRD = "psmnist/lrd-gru-128-24"
@@ -150,9 +150,19 @@ def test_second_runs_of_several_seeds_are_named_together(tmp_path):
     (group,) = groups_below(tmp_path)
     said = "second runs of seeds 0 and 1, left out: 0.00200, 0.00200"
     # The paper has no number for this row, and it is said all the same.
-    assert write_line(weight_norm, group).verdict == said
+    assert write_line(weight_norm, group).verdict == f"solved by 0 of 2 seeds; {said}"
     write_page([tmp_path], tmp_path / "page.html")
     assert said in (tmp_path / "page.html").read_text()
+
+
+def test_seeds_that_solve_a_memory_task_are_counted_where_the_paper_has_no_number(tmp_path):
+    weight_norm = "copy-500/lrd-gru-128-50-wn"
+    for seed, value in enumerate([5e-4, 1e-3, None]):
+        write_run(tmp_path / "a" / str(seed), experiment_of(weight_norm, seed=seed), value=value)
+    write_run(tmp_path / "b", experiment_of(COPY), value=5e-4)
+    without, with_number = groups_below(tmp_path)[::-1]
+    assert compare(without) is None and solved(without) == "solved by 1 of 3 seeds"
+    assert compare(with_number) is not None and solved(with_number) == ""
 
 
 def test_failed_seeds_are_counted(tmp_path):

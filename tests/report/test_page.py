@@ -162,10 +162,10 @@ def test_seeds_that_diverged_have_failed(tmp_path):
     write_run(tmp_path / "c", experiment_of(all_of_them), value=0.1, diverged=70)
     shown = Text(render_page([tmp_path]))
     row = shown.rows[some]
-    assert "95.00 %" in row and "2, 1 failed" in row
+    assert "95.00 %" in row and "2, 1 diverged" in row
     assert "partly reached" in row and "1 of 2 seeds failed" in row
     row = shown.rows[all_of_them]
-    assert "diverged at update 70" in row and "1, 1 failed" in row
+    assert "diverged at update 70" in row and "1, 1 diverged" in row
     assert "unfinished" not in shown.text
     assert "diverged: the gradient of update 70 is not finite" in shown.text
 

@@ -68,6 +68,28 @@ def test_speed_is_written_where_it_is_asked_for(readme, results, tmp_path):
     assert "9.5x" in (readme_disagreement(readme, [results], timings) or "")
 
 
+def test_shortfalls_are_quoted_from_the_notes_where_they_are_asked_for(readme, tmp_path):
+    runs = tmp_path / "runs"
+    write_run(runs / "a", experiment_of("psmnist/gru-128"), value=0.93)
+    readme.write_text(README + "\n<!-- shortfalls -->\n<!-- /shortfalls -->\n")
+    with pytest.raises(ReportError, match=r"no .*NOTES\.md to quote"):
+        update_readme(readme, [runs])
+    notes = runs / "NOTES.md"
+    notes.write_text("# Notes\n\n- not this\n")
+    with pytest.raises(ReportError, match="needs a heading '## Where a row falls short'"):
+        update_readme(readme, [runs])
+    notes.write_text(
+        "# Notes\n\n## Where a row falls short\n\n- **row**: why\n\n## More\n\n- not this\n"
+    )
+    update_readme(readme, [runs])
+    text = readme.read_text()
+    assert "<!-- shortfalls -->\n\n- **row**: why\n\n<!-- /shortfalls -->" in text
+    assert "93.00 %" in text and "not this" not in text
+    assert readme_disagreement(readme, [runs]) is None
+    notes.write_text(notes.read_text().replace("why", "why not"))
+    assert "why not" in (readme_disagreement(readme, [runs]) or "")
+
+
 def test_marks(readme, tmp_path):
     assert has_marks(readme)
     assert not has_marks(tmp_path / "none.md") and not has_marks(tmp_path)
@@ -94,8 +116,8 @@ def test_seeds_that_diverged_are_counted(tmp_path):
     write_run(runs / "c", experiment_of("psmnist/lr-gru-128-24"), value=0.93, diverged=70)
     rows = {line.split("`")[1]: line for line in readme_results([runs]).splitlines() if "`" in line}
     some, none = rows["psmnist/gru-128"], rows["psmnist/lr-gru-128-24"]
-    assert "| 93.00 % | 2, 1 failed |" in some and "1 of 2 seeds failed" in some
-    assert "| *diverged at update 70* | 1, 1 failed | 70 | worse" in none
+    assert "| 93.00 % | 2, 1 diverged |" in some and "1 of 2 seeds failed" in some
+    assert "| *diverged at update 70* | 1, 1 diverged | 70 | worse" in none
 
 
 def test_our_own_aims_are_held_against_us(tmp_path):

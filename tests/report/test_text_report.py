@@ -58,7 +58,7 @@ def test_a_seed_that_diverged(tmp_path):
     write_run(tmp_path / "a", run, value=0.93, start=0.1)
     write_run(tmp_path / "b", experiment_of(run.name, seed=1), value=0.9, diverged=200_000)
     report = text_report([tmp_path])
-    assert "2, 1 failed (seed 0 1)" in row_of(report, run.name)
+    assert "2, 1 diverged (seed 0 1)" in row_of(report, run.name)
     assert "b: failed, diverged at update 200\u202f000" in report
     assert "unfinished" not in report and "a: failed" not in report
     (record,) = json.loads(text_report([tmp_path], json=True))

@@ -12,7 +12,9 @@ def seeds_text(group: Group) -> str:
     """How many seeds are finished, and what became of the others."""
     parts = [str(len(group.finished))]
     if group.failed:
-        parts.append(f"{len(group.failed)} failed")
+        ends = [run.outcome.stopped for run in group.failed if run.outcome]
+        how = "diverged" if all(end.startswith(DIVERGED) for end in ends) else "failed"
+        parts.append(f"{len(group.failed)} {how}")
     if group.unfinished:
         parts.append(f"{len(group.unfinished)} unfinished")
     return ", ".join(parts)

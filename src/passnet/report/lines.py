@@ -11,7 +11,7 @@ from passnet.report import numbers
 from passnet.report.describe import second_runs, seeds_text, standing, updates_text
 from passnet.report.groups import Group
 from passnet.report.otherwise import otherwise
-from passnet.report.paper import aim_score, compare, paper_score, reached
+from passnet.report.paper import aim_score, compare, paper_score, reached, solved
 
 HEADER = (
     "preset", "parameters", "metric", "paper", "passnet", "seeds", "updates", "beside the paper",
@@ -49,7 +49,7 @@ def write_line(name: str, group: Group | None, groups: Iterable[Group] = ()) -> 
     words = [] if verdict is None else [f"{verdict.word}, {verdict.text}"]
     words += _aim(experiment, done)
     if done is not None:
-        words += [text for text in (done.remark, second_runs(done)) if text]
+        words += [text for text in (solved(done), done.remark, second_runs(done)) if text]
     words += [] if verdict is None else otherwise(name, groups)
     return Line(
         preset=name,

@@ -14,6 +14,8 @@ from passnet.report.groups import Group, better
 Word = Literal["better", "matches", "worse", "reached", "partly reached", "not reached"]
 GOOD = ("better", "matches", "reached")
 TEST_DIGITS = 10_000
+SOLVED = 1e-3
+"""Nats below which the paper calls a memory task solved."""
 # Decimals the paper prints, of percents where the metric is an accuracy.
 _DIGITS = {"table 1": 1, "table 2": 2, "section 3, addition task": 3, "appendix A.1": 2}
 
@@ -142,6 +144,16 @@ def compare(group: Group | None) -> Verdict | None:
         word = "worse" if word == "worse" else "partly reached"
         text = f"{text}, {len(group.failed)} of {len(group.finished)} seeds failed"
     return Verdict(word, text)
+
+
+def solved(group: Group) -> str:
+    """How many seeds solve a memory task, where the paper has no number to say so; else nothing."""
+    paper, count = group.experiment.paper, len(group.finished)
+    if group.experiment.task.kind != "copy" or not (paper is None or paper.value is None):
+        return ""
+    values = [run.outcome.value for run in group.scored if run.outcome]
+    good = sum(value is not None and value < SOLVED for value in values)
+    return f"solved {_counted(good, count).text}"
 
 
 def _counted(good: int, count: int) -> Verdict:

@@ -1,4 +1,4 @@
-"""The README's tables of results and of speed: written between marks from the files themselves."""
+"""What a README quotes of results, notes and timings: written between marks from the files."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from passnet.report.groups import Group, group_runs
 from passnet.report.lines import HEADER, write_line
 from passnet.report.paper import BEYOND, TABLES, Table
 from passnet.report.read import Folder, find_runs
+from passnet.report.shortfalls import shortfalls
 from passnet.report.speedup import speedup_table
 from passnet.report.write import write_whole
 
-RESULTS, SPEED = "results", "speed"
+RESULTS, SPEED, SHORTFALLS = "results", "speed", "shortfalls"
 
 
 def _marks(name: str) -> tuple[str, str]:
@@ -90,7 +91,8 @@ def update_readme(
 ) -> bool:
     """Write the tables between the marks of a README; returns whether it changed.
 
-    The table of speed is written where there are timings and the README asks for it.
+    The table of speed is written where there are timings and the README asks for it, what the
+    notes say of rows that fall short where it asks for that.
     """
     path = Path(readme)
     text = new = _read(path)
@@ -112,7 +114,10 @@ def readme_disagreement(
 
 
 def _passages(path: Path, folders: Iterable[Folder], benchmarks: Folder | None) -> list[_Passage]:
+    folders = list(folders)
     passages = [_Passage(RESULTS, readme_results(folders))]
+    if has_marks(path, SHORTFALLS):
+        passages.append(_Passage(SHORTFALLS, shortfalls(folders)))
     if benchmarks is not None and has_marks(path, SPEED):
         passages.append(_Passage(SPEED, speedup_table(benchmarks)))
     return passages
