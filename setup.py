@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from hashlib import sha256
 from pathlib import Path
 
 from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 
 FOLDER = "src/passnet/ops/cpu"
+SOURCES = sorted(Path(FOLDER).glob("*.[ch]"))
+DIGEST = sha256(b"".join(path.read_bytes() for path in SOURCES)).hexdigest()
+"""What the library says it was made of; `library.py` compares it with the files that lie there."""
 
 
 class BuildLibrary(build_ext):
@@ -22,7 +26,8 @@ setup(
         Extension(
             "passnet.ops.cpu._scan",
             sources=[f"{FOLDER}/scan.c"],
-            depends=sorted(path.as_posix() for path in Path(FOLDER).glob("*.h")),
+            depends=[path.as_posix() for path in SOURCES],
+            define_macros=[("PASSNET_SOURCES", f'"{DIGEST}"')],
             extra_compile_args=[
                 "-std=gnu11",
                 "-O3",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sysconfig
 from pathlib import Path
 
 import pytest
@@ -9,7 +11,8 @@ import torch
 
 from passnet.ops import GruScan, LstmScan
 from passnet.ops.backend import BackendRefused, choose
-from passnet.ops.cpu import Library, installed, load
+from passnet.ops.cpu import Library, installed, library, load
+from passnet.ops.cpu.library import FOLDER
 from passnet.ops.gru_scan.cpu import CpuGru
 from passnet.ops.gru_scan.eager import EagerGru
 from passnet.ops.lstm_scan.cpu import CpuLstm
@@ -47,6 +50,17 @@ def test_a_file_that_is_no_library_is_a_reason(tmp_path: Path) -> None:
     found = load(tmp_path)
     assert isinstance(found, str)
     assert "cannot be loaded" in found
+
+
+@pytest.mark.skipif(isinstance(installed(), str), reason="no compiled scan here")
+def test_a_library_of_other_sources_is_passed_over(tmp_path: Path) -> None:
+    own = FOLDER / f"_scan{sysconfig.get_config_var('EXT_SUFFIX')}"
+    digest, made = library._digest().encode(), own.read_bytes()
+    assert made.count(digest) == 1
+    (tmp_path / "_scan.a.so").write_bytes(made.replace(digest, b"0" * len(digest)))
+    assert "other sources" in str(load(tmp_path))
+    shutil.copy(own, tmp_path / "_scan.b.so")
+    assert isinstance(load(tmp_path), Library)
 
 
 @pytest.mark.parametrize(

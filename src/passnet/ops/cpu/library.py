@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sysconfig
+from hashlib import sha256
 from pathlib import Path
 
 import torch
@@ -101,22 +103,40 @@ class Library:
 
 def load(folder: Path = FOLDER) -> Library | str:
     """The library in `folder`, or a sentence saying why there is none."""
-    found = sorted(folder.glob("_scan*.so"))
+    own = f"_scan{sysconfig.get_config_var('EXT_SUFFIX')}"
+    found = sorted(folder.glob("_scan*.so"), key=lambda path: path.name != own)
     if not found:
         return (
             "the compiled CPU scan was not built when passnet was installed: there was no C "
             "compiler, or compiling failed; have gcc or clang on the path and install passnet "
             "again with `pip install -v`, which shows what the compiler says"
         )
+    reasons = []
+    for path in found:
+        opened = _open(path)
+        if isinstance(opened, Library):
+            return opened
+        reasons.append(opened)
+    return reasons[0]
+
+
+def _open(path: Path) -> Library | str:
+    """The library in a file, or a sentence saying why it is not used."""
     try:
-        loaded = ctypes.CDLL(str(found[0]))
-        size = loaded.passnet_call_bytes
+        loaded = ctypes.CDLL(str(path))
+        sources = loaded.passnet_sources
     except (OSError, AttributeError) as error:
-        return f"the compiled CPU scan {found[0].name} cannot be loaded ({error}): {_AGAIN}"
-    size.restype = ctypes.c_int64
-    if size() != sum(map(ctypes.sizeof, (ScanStruct, StepStruct, GradientStruct))):
-        return f"the compiled CPU scan {found[0].name} is of another version: {_AGAIN}"
+        return f"the compiled CPU scan {path.name} cannot be loaded ({error}): {_AGAIN}"
+    sources.restype = ctypes.c_char_p
+    if sources().decode() != _digest():
+        return f"the compiled CPU scan {path.name} was made of other sources: {_AGAIN}"
     return Library(loaded)
+
+
+def _digest() -> str:
+    """Of the C files here, as setup.py gives it to the compiler."""
+    sources = sorted(FOLDER.glob("*.[ch]"))
+    return sha256(b"".join(path.read_bytes() for path in sources)).hexdigest()
 
 
 def _share_threads(loaded: ctypes.CDLL) -> None:

@@ -199,9 +199,13 @@ EXPORT int64_t passnet_widest(void) {
     return 0;
 }
 
-/* So that a library and a package of different versions refuse each other. */
-EXPORT int64_t passnet_call_bytes(void) {
-    return (int64_t)(sizeof(scan_call) + sizeof(step_input) + sizeof(gradient_call));
+#ifndef PASSNET_SOURCES
+#define PASSNET_SOURCES ""
+#endif
+
+/* A digest of these files, so that a library that was made of others is not used beside them. */
+EXPORT const char *passnet_sources(void) {
+    return PASSNET_SOURCES;
 }
 
 /* Both return 0 when done, 1 when memory ran out; `level` is at most what passnet_widest says. */
