@@ -86,8 +86,10 @@ def test_lengths_in_large_groups(cell, masks, shape):
 
 
 @pytest.mark.parametrize("cell", CELLS)
-def test_long_sequences_do_not_drift(cell):
-    ratio, name = fair(Case(cell, 48, 6, 2000, 2), seed=3)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
+@pytest.mark.parametrize("n, d", [(48, 6), (900, 24)], ids=["small", "large"])
+def test_long_sequences_do_not_drift(cell, n, d, dtype):
+    ratio, name = fair(Case(cell, n, d, 2000, 2, dtype=dtype), seed=3)
     assert ratio <= 1, (ratio, name)
 
 

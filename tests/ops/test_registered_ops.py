@@ -10,12 +10,19 @@ from torch.func import functional_call, vmap
 
 import passnet
 from passnet.ops import BackendRefused, gru_scan, lstm_scan
+from passnet.ops.cpu import installed
 
 CASES = [
     Case("gru", "diagonal", "before", masks="each", hold="units"),
     Case("gru", "diagonal tied", "after", hold="ends", inner_bias=True),
     Case("lstm", "blocks and rank", masks="one", hold="units"),
 ]
+FUSED = [
+    *CASES[:2],
+    Case("gru", "dense", "after"),
+    Case("lstm", "diagonal", masks="each", hold="units"),
+]
+"""Those that compiled engines serve."""
 
 
 def run_eager(call):
@@ -24,31 +31,40 @@ def run_eager(call):
     return [gru_scan(call, backend="eager")]
 
 
+def check_op(op, arguments, *, traced=False):
+    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
+    torch.library.opcheck(
+        op, arguments, test_utils=(*tests, "test_aot_dispatch_static") if traced else tests
+    )
+
+
+def check_registration(case, dtype, engine):
+    call = make_call(case, dtype)
+    forward = getattr(torch.ops.passnet, f"{case.cell}_scan").default
+    backward = getattr(torch.ops.passnet, f"{case.cell}_scan_backward").default
+    live, fixed, layout = call.flatten()
+    check_op(forward, (live, fixed, layout, engine), traced=dtype == torch.float64)
+    kept = [tensor.detach() for tensor in forward(live, fixed, layout, engine)]
+    grads = [torch.randn_like(output) for output in plain(call)]
+    check_op(backward, (grads, live, fixed, kept, layout, engine))
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16], ids=str)
 def test_registration(case, dtype):
-    call = make_call(case, dtype)
-    op = getattr(torch.ops.passnet, f"{case.cell}_scan").default
-    live, fixed, layout = call.flatten()
-    tests = ("test_schema", "test_autograd_registration", "test_faketensor")
-    if dtype == torch.float64:
-        tests += ("test_aot_dispatch_static",)
-    torch.library.opcheck(op, (live, fixed, layout, "eager"), test_utils=tests)
+    check_registration(case, dtype, "eager")
 
 
-@pytest.mark.parametrize("case", CASES, ids=str)
-def test_registration_of_the_backward(case):
-    call = make_call(case)
-    forward = getattr(torch.ops.passnet, f"{case.cell}_scan").default
-    live, fixed, layout = call.flatten()
-    kept = [tensor.detach() for tensor in forward(live, fixed, layout, "eager")]
-    grads = [torch.randn_like(output) for output in plain(call)]
-    op = getattr(torch.ops.passnet, f"{case.cell}_scan_backward").default
-    torch.library.opcheck(
-        op,
-        (grads, live, fixed, kept, layout, "eager"),
-        test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
-    )
+@pytest.mark.skipif(isinstance(installed(), str), reason="no compiled scan here")
+@pytest.mark.parametrize("case", FUSED, ids=str)
+def test_registration_of_compiled_scans(case):
+    check_registration(case, torch.float64, "cpu")
+
+
+@pytest.mark.parametrize("case", FUSED, ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_registration_of_scans_on_a_gpu(on_cuda, case, dtype):
+    check_registration(case, dtype, "cuda")
 
 
 @pytest.mark.parametrize("backend", ["eager", "cpu"])
