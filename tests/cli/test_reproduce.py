@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -125,7 +127,7 @@ def test_a_seed_that_diverges_counts_as_failed(tiny, tmp_path, capsys, monkeypat
     assert reproduce("addition", "--seeds", "1") == 0
     said = capsys.readouterr()
     assert f"passnet: {ADDITION} seed 0 diverged at update" in said.err
-    assert "diverged at update" in said.out and "1, 1 failed" in said.out
+    assert "diverged at update" in said.out and "1, 1 diverged" in said.out
     result = json.loads((tmp_path / "results" / ADDITION / "seed-0/result.json").read_text())
     assert result["value"] is None and result["stopped"].startswith("diverged: ")
     assert "*diverged at update" in (tmp_path / "README.md").read_text()
@@ -178,12 +180,19 @@ def test_a_closed_folder_shows_before_training(tiny, tmp_path, capsys, monkeypat
     no_training(monkeypatch)
     closed = tmp_path / "closed"
     closed.mkdir()
-    monkeypatch.setattr("os.access", lambda path, mode: Path(path).resolve() != closed)
+    opened = tempfile.TemporaryFile
+
+    def open_elsewhere(*, dir):
+        if Path(dir).resolve() == closed:
+            raise PermissionError(errno.EACCES, "Permission denied")
+        return opened(dir=dir)
+
+    monkeypatch.setattr("tempfile.TemporaryFile", open_elsewhere)
     assert reproduce("addition", option, "closed", "--dry-run") == 0
     capsys.readouterr()
     assert reproduce("addition", option, "closed") == 2
     said = capsys.readouterr().err
-    assert said.count("\n") == 1 and "nothing can be written in closed" in said
+    assert said.count("\n") == 1 and "nothing can be written in closed (Permission denied)" in said
     # What is in the way may also lie deeper.
     (tmp_path / "deep").mkdir()
     (tmp_path / "deep" / ADDITION.split("/")[0]).touch()

@@ -17,6 +17,7 @@ from torch import Tensor
 from passnet.bench.cases import Case
 from passnet.bench.check import check
 from passnet.bench.contenders import STEPWISE, Contender, contenders, gradients, states
+from passnet.bench.memory import peak_bytes
 
 Listener = Callable[[str], None]
 STEPWISE_REPEATS = 4
@@ -24,6 +25,9 @@ STEPWISE_REPEATS = 4
 TOGETHER, IN_A_ROW, STEPS_IN_A_ROW = 20.0, 20, 100
 """On a GPU calls are timed together, as in training: so many milliseconds of them, but at most
 twenty. Steps of a stream are timed by the hundred everywhere."""
+WARMING = 3
+"""At most so many calls before those: what ran last has filled the caches of the host with its own,
+as nothing does in a training loop."""
 
 WAYS = GRAPH, ONE_THREAD, GRAPHED = " graph", " one thread", " graphed calls"
 """How a contender is run otherwise than by a plain call, at the end of its name."""
@@ -155,7 +159,9 @@ def _timed(
     for name, work in works.items():
         with _of(found, name).precision():
             work()
-            peaks[name] = _peak(work, device)
+            # What a graph needs it has taken when it was made, and takes nothing when it is run.
+            graphed = name.endswith((GRAPH, GRAPHED))
+            peaks[name] = None if graphed else peak_bytes(work, device)
             calls[name] = _calls(name, pass_, device, work)
     with _no_collection():
         for repeat in range(repeats):
@@ -239,19 +245,22 @@ def _calls(name: str, pass_: str, device: str, work: Callable[[], object]) -> in
         return STEPS_IN_A_ROW
     if device == "cpu" or name in STEPWISE:
         return 1
-    # The first of some calls finds nothing in the caches of the host, and would say too much.
-    rough = min(_milliseconds(work, device, 1) for _ in range(3))
-    return max(1, min(IN_A_ROW, round(TOGETHER / rough)))
+    return max(1, min(IN_A_ROW, round(TOGETHER / _milliseconds(work, device, 2))))
 
 
 def _milliseconds(work: Callable[[], object], device: str, calls: int) -> float:
-    """Of one call among several in a row; on a GPU nothing waits for each."""
+    """Of one call among several in a row; on a GPU nothing waits for each.
+
+    There some of them that are not timed come first.
+    """
     if device == "cpu":
         start = time.perf_counter()
         for _ in range(calls):
             work()
         return 1e3 * (time.perf_counter() - start) / calls
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+    for _ in range(min(WARMING, calls - 1)):
+        work()
     torch.cuda.synchronize()
     begin.record()
     for _ in range(calls):
@@ -259,15 +268,3 @@ def _milliseconds(work: Callable[[], object], device: str, calls: int) -> float:
     end.record()
     torch.cuda.synchronize()
     return begin.elapsed_time(end) / calls
-
-
-def _peak(work: Callable[[], object], device: str) -> int | None:
-    """Bytes that the work adds at its highest, beyond what was there; GPU only."""
-    if device == "cpu":
-        return None
-    torch.cuda.synchronize()
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
-    work()
-    torch.cuda.synchronize()
-    return torch.cuda.max_memory_allocated() - before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 
 from passnet.config import ConfigurationError
@@ -56,7 +57,11 @@ def _nearest(path: Path) -> Path:
 
 
 def _check_access(option: str, path: Path, folder: Path) -> None:
-    if not os.access(folder, os.W_OK | os.X_OK):
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
         raise ConfigurationError(
-            f"{option} {path}: nothing can be written in {folder}: give another place, or allow it"
-        )
+            f"{option} {path}: nothing can be written in {folder} ({error.strerror or error}): "
+            "give another place, or allow it"
+        ) from error
