@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+import passnet
 from passnet.ops import GruScan, LstmScan
 from passnet.ops.backend import BackendRefused, choose
 from passnet.ops.cpu import Library, installed, library, load
@@ -92,6 +93,21 @@ def test_wrong_shapes_raise_instead_of_reading_beyond() -> None:
                 "low_rank",
             )
         )
+
+
+@pytest.mark.skipif(isinstance(installed(), str), reason="no compiled scan here")
+@pytest.mark.parametrize("kind", [passnet.GRU, passnet.LSTM])
+def test_without_gradients_no_gates_are_kept(kind, monkeypatch) -> None:
+    layer, x = kind(3, 6, matrix=passnet.LowRank(2), backend="cpu"), torch.randn(4, 2, 3)
+    expected = layer(x)[0].detach()
+
+    def nothing(self, call):
+        raise AssertionError("there is nothing to keep")
+
+    monkeypatch.setattr(CpuGru, "saved_like", nothing)
+    monkeypatch.setattr(CpuLstm, "saved_like", nothing)
+    with torch.no_grad():
+        assert torch.equal(layer(x)[0], expected)
 
 
 @pytest.mark.skipif(isinstance(installed(), str), reason="no compiled scan here")

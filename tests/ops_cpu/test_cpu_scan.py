@@ -100,6 +100,9 @@ def test_every_instruction_set(case: Case) -> None:
         else:
             call = GruScan(live["drive"], live["initial"], factors, case.structure, case.cell)
         outputs = engine.forward(call)
+        alone = engine.outputs(call)
+        assert len(alone) == call.output_count
+        assert all(map(torch.equal, alone, outputs)), "where nothing is kept"
         kept = outputs[len(call.outputs_like()) :]
         outputs = outputs[: len(call.outputs_like())]
         generator = torch.Generator().manual_seed(3)

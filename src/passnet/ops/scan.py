@@ -141,6 +141,10 @@ class Engine(ABC, Generic[Call]):
     def forward(self, call: Call) -> list[Tensor]:
         """[outputs, what is kept for the backward]."""
 
+    def outputs(self, call: Call) -> list[Tensor]:
+        """The first of these, for a caller who has nothing to differentiate."""
+        return self.forward(call)[: call.output_count]
+
     @abstractmethod
     def backward(
         self, call: Call, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]

@@ -34,10 +34,12 @@ TARGET static void NAME(gru_after_step)(const plan *p, block *k, int64_t t) {
             if (p->inner) inner += NAME(load)(p->inner + u);
             vec candidate =
                 NAME(tanh)(NAME(load_some)(drive + 2 * slot + at, count) + reset * inner);
-            NAME(store_some)(kept + at, reset, count);
-            NAME(store_some)(kept + slot + at, carry, count);
-            NAME(store_some)(kept + 2 * slot + at, candidate, count);
-            NAME(store_some)(kept + 3 * slot + at, inner, count);
+            if (kept) {
+                NAME(store_some)(kept + at, reset, count);
+                NAME(store_some)(kept + slot + at, carry, count);
+                NAME(store_some)(kept + 2 * slot + at, candidate, count);
+                NAME(store_some)(kept + 3 * slot + at, inner, count);
+            }
             NAME(gru_next)(p, k, t, r, u, count, h, carry, candidate);
         }
     }
@@ -59,8 +61,10 @@ TARGET static void NAME(gru_before_step)(const plan *p, block *k, int64_t t) {
                                       NAME(product_at)(p, k, 0, r, u, within));
             vec carry = NAME(sigmoid)(NAME(load_some)(drive + slot + at, count) +
                                       NAME(product_at)(p, k, 1, r, u, within));
-            NAME(store_some)(kept + at, reset, count);
-            NAME(store_some)(kept + slot + at, carry, count);
+            if (kept) {
+                NAME(store_some)(kept + at, reset, count);
+                NAME(store_some)(kept + slot + at, carry, count);
+            }
             REAL *h = k->state + r * p->row + u;
             NAME(store)(k->carried + r * p->row + u, reset * NAME(load)(h));
             NAME(store)(k->cell + r * p->row + u, carry);
@@ -74,7 +78,7 @@ TARGET static void NAME(gru_before_step)(const plan *p, block *k, int64_t t) {
             AHEAD(drive + 2 * slot + at, slot, 1);
             vec candidate = NAME(tanh)(NAME(load_some)(drive + 2 * slot + at, count) +
                                        NAME(product_at)(p, k, 2, r, u, within));
-            NAME(store_some)(kept + 2 * slot + at, candidate, count);
+            if (kept) NAME(store_some)(kept + 2 * slot + at, candidate, count);
             NAME(gru_next)(p, k, t, r, u, count, NAME(load)(k->state + r * p->row + u),
                            NAME(load)(k->cell + r * p->row + u), candidate);
         }

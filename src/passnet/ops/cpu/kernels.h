@@ -50,10 +50,10 @@ static int NAME(run_step)(const scan_call *given, const step_input *in) {
     scan_call call = *given;
     int64_t n = call.units, rows = call.batch, gates = call.cell == LSTM ? 4 : 3;
     int64_t slot = rows * n;
-    REAL *memory = malloc((size_t)((gates + 5) * slot) * sizeof(REAL));
+    REAL *memory = malloc((size_t)(gates * slot) * sizeof(REAL));
     if (!memory) return 1;
     call.drive = memory;
-    call.kept = memory + gates * slot;
+    call.kept = NULL;
     for (int64_t g = 0; g < gates; g++) {
         const REAL *weight = (const REAL *)in->weight + g * n * in->width;
         for (int64_t r = 0; r < rows; r++) {

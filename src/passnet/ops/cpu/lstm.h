@@ -28,12 +28,12 @@ TARGET static void NAME(lstm_step)(const plan *p, block *k, int64_t t) {
                 vec sum = NAME(load_some)(drive + g * slot + at, count) +
                           NAME(product_at)(p, k, g, r, u, within);
                 gate[g] = g == 2 ? NAME(tanh)(sum) : NAME(sigmoid)(sum);
-                NAME(store_some)(kept + g * slot + at, gate[g], count);
+                if (kept) NAME(store_some)(kept + g * slot + at, gate[g], count);
             }
             vec h = NAME(load)(k->state + here), c = NAME(load)(k->cell + here);
             vec proposed = gate[2] * gate[0] + c * gate[1];
             vec read = NAME(tanh)(proposed);
-            NAME(store_some)(kept + 4 * slot + at, read, count);
+            if (kept) NAME(store_some)(kept + 4 * slot + at, read, count);
             vec next = NAME(held)(call->hold, call->hold_width, p, k, t, r, u, count, h,
                                   gate[3] * read);
             vec cell = NAME(held)(call->hold_cell, call->hold_cell_width, p, k, t, r, u, count, c,

@@ -31,7 +31,8 @@ typedef struct {
 
     void *states;            /* [T, B, n]: written forward, read backward, as are the next two */
     void *cells;
-    void *kept;              /* GRU [4 or 3, T, B, n]: reset, carry, candidate, inner product;
+    void *kept;              /* NULL where there is to be no backward, or
+                                GRU [4 or 3, T, B, n]: reset, carry, candidate, inner product;
                                 LSTM [5, T, B, n]: four gates, tanh of the proposed cell */
 
     const void *grad_states; /* [T, B, n] */

@@ -23,11 +23,17 @@ class CpuGru(CpuEngine[GruScan]):
         return [call.like.new_empty((count, *call.shape[1:]))]
 
     def forward(self, call: GruScan) -> list[Tensor]:
-        (states,), (kept,) = call.outputs_like(), self.saved_like(call)
+        return self._scan(call, [*call.outputs_like(), *self.saved_like(call)])
+
+    def outputs(self, call: GruScan) -> list[Tensor]:
+        return self._scan(call, call.outputs_like())
+
+    def _scan(self, call: GruScan, results: list[Tensor]) -> list[Tensor]:
         struct, keep = lay_out(_CELLS[call.reset], call, drive=call.drive)
-        keep += [point(struct, "states", states), point(struct, "kept", kept)]
+        fields = zip(("states", "kept"), results, strict=False)
+        keep += [point(struct, name, tensor) for name, tensor in fields]
         self.run(struct, backward=False)
-        return [states, kept]
+        return results
 
     def backward(
         self, call: GruScan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]

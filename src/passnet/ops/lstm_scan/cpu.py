@@ -22,10 +22,15 @@ class CpuLstm(CpuEngine[LstmScan]):
         return [call.like.new_empty((5, *call.shape[1:]))]
 
     def forward(self, call: LstmScan) -> list[Tensor]:
-        results = [*call.outputs_like(), *self.saved_like(call)]
+        return self._scan(call, [*call.outputs_like(), *self.saved_like(call)])
+
+    def outputs(self, call: LstmScan) -> list[Tensor]:
+        return self._scan(call, call.outputs_like())
+
+    def _scan(self, call: LstmScan, results: list[Tensor]) -> list[Tensor]:
         struct, keep = lay_out(_CELL, call, drive=call.drive)
-        for name, tensor in zip(("states", "cells", "kept"), results, strict=True):
-            keep.append(point(struct, name, tensor))
+        fields = zip(("states", "cells", "kept"), results, strict=False)
+        keep += [point(struct, name, tensor) for name, tensor in fields]
         self.run(struct, backward=False)
         return results
 
