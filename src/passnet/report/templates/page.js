@@ -18,6 +18,16 @@
   addEventListener("beforeprint", () => {
     for (const folded of document.querySelectorAll("details")) folded.open = true;
   });
+  const reveal = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const folded = target && target.closest("details:not([open])");
+    if (folded) {
+      folded.open = true;
+      target.scrollIntoView();
+    }
+  };
+  addEventListener("hashchange", reveal);
+  reveal();
   const drawn = Object.entries(specs).map(([anchor, spec]) => {
     const place = document.getElementById(`chart-${anchor}`);
     return vegaEmbed(place, spec, options).then(() => { place.dataset.drawn = "yes"; });
