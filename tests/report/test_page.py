@@ -105,6 +105,17 @@ def test_rows_with_and_without_runs(shown):
     assert "1.546" in shown.rows["char-lm/lrd-gru-1000-64"]
 
 
+def test_both_perplexities_and_which_the_paper_prints(tmp_path):
+    macro, micro = "char-lm/lrd-gru-1000-64", "char-lm/lstm-1000-dropout"
+    for name in (macro, micro):
+        write_run(tmp_path / name, experiment_of(name), value=2.9)
+    rows = Text(render_page([tmp_path])).rows
+    words = {name: " ".join(rows[name].split()) for name in (macro, micro)}
+    assert "2.92 macro 2.900 beside the paper's 2.871 1.522" in words[macro]
+    assert "2.92 micro 2.900 2.871 beside the paper's 1.522" in words[micro]
+    assert "macro not run yet \u2013 \u2013" in " ".join(rows["char-lm/gru-1000"].split())
+
+
 def test_missing_rows_are_listed_exactly(page):
     part = page[page.index("Not run yet, or not finished") :]
     listed = re.findall(r"<li><code>([^<]+)</code></li>", part[: part.index("</ul>")])
