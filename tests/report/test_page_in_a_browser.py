@@ -36,6 +36,9 @@ def page_file(results, tmp_path_factory):
         for name, ms in (("passnet", 1.0), ("nn.GRU", 4.0))
     ]
     (folder / "a.json").write_text(json.dumps(rows))
+    notes = folder / "runs" / "NOTES.md"
+    notes.parent.mkdir()
+    notes.write_text("- **psmnist/lrd-gru-128-24**: made up.\n")
     run = experiment_of("beyond/copy-500")
     write_run(folder / "runs" / "a", run, value=1e-4, start=2.0)
     write_page([results, folder / "runs"], folder / "report.html", benchmarks=folder)
@@ -138,6 +141,23 @@ def test_the_page_never_scrolls_sideways(open_page, width):
     assert page.evaluate(
         """() => [...document.querySelectorAll(".chart svg")].every(
             svg => svg.getBoundingClientRect().right <= innerWidth)"""
+    )
+
+
+def test_a_link_to_a_note_unfolds_it(open_page):
+    page = open_page(viewport={"width": 1280, "height": 900})
+    note = page.locator("#notes-1-1")
+    assert not note.is_visible()
+    page.locator("tr[data-preset='psmnist/lrd-gru-128-24'] .why").click()
+    note.wait_for(state="visible")
+    assert note.text_content() == "psmnist/lrd-gru-128-24: made up."
+
+
+def test_folded_charts_are_as_wide_as_the_page_once_unfolded(open_page):
+    page = open_page(viewport={"width": 1280, "height": 900})
+    page.locator("#timings > summary").click()
+    page.wait_for_function(
+        """() => document.querySelector("#chart-speed-0 svg").getBoundingClientRect().width > 900"""
     )
 
 

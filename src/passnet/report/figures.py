@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from passnet.experiments import names
-from passnet.report.charts import Mark, curves_chart
+from passnet.report.charts import Mark, curves_chart, speed_chart
 from passnet.report.curves import author_curves, group_curves
 from passnet.report.groups import Group
+from passnet.report.speed import SpeedFile
 
 
 @dataclass(frozen=True)
@@ -138,6 +139,15 @@ def other_figures(groups: Sequence[Group]) -> list[Figure]:
                 )
             )
     return found
+
+
+def speed_figure(number: int, file: SpeedFile) -> Figure:
+    """The main pass of one file of timings."""
+    anchor = f"speed-{number}"
+    if not file.tables:
+        return Figure(anchor, file.title, "There are no timings in this file.", None)
+    main = file.tables[0]
+    return Figure(anchor, f"{file.title}: {main.kind}", file.facts, speed_chart(main.timings))
 
 
 def _panel(panel: _Panel, groups: Sequence[Group]) -> Figure:

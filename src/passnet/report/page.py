@@ -21,6 +21,7 @@ from passnet.report.published import published
 from passnet.report.read import Folder, find_runs
 from passnet.report.rows import write_table
 from passnet.report.speed import SpeedFile, read_speed
+from passnet.report.speedup import speedups
 from passnet.report.trials import trials
 from passnet.report.write import write_whole
 
@@ -76,6 +77,7 @@ def render_page(
         every_run=[run_line(run, group) for group in groups for run in all_runs(group)],
         repeated=[run.place for group in groups for run in group.repeated],
         speed=speed,
+        speedups=speedups(speed),
         discrepancies=DISCREPANCIES,
         published=published(),
         source=author_source(),
@@ -95,16 +97,7 @@ def _figures(
         "beyond": figures.other_figures(
             [g for g in groups if g.is_preset and g.name in BEYOND.presets]
         ),
-        "speed": [
-            figures.Figure(
-                f"speed-{k}",
-                f"{file.title}: {file.tables[0].kind}",
-                file.facts,
-                charts.speed_chart(file.tables[0].timings),
-            )
-            for k, file in enumerate(speed)
-            if file.tables
-        ],
+        "speed": [figures.speed_figure(k, file) for k, file in enumerate(speed)],
     }
 
 

@@ -28,6 +28,10 @@
   };
   addEventListener("hashchange", reveal);
   reveal();
+  // A chart is as wide as its place, which may have had no width while it was folded.
+  for (const folded of document.querySelectorAll("details")) {
+    folded.addEventListener("toggle", () => dispatchEvent(new Event("resize")));
+  }
   const drawn = Object.entries(specs).map(([anchor, spec]) => {
     const place = document.getElementById(`chart-${anchor}`);
     return vegaEmbed(place, spec, options).then(() => { place.dataset.drawn = "yes"; });
