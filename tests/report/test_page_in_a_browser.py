@@ -110,6 +110,7 @@ def test_lines_of_our_runs_and_of_the_author(open_page):
     assert lines.count() == 4
     dashed = page.locator("#chart-f2-length .mark-line path[stroke-dasharray='5,4']")
     assert dashed.count() == 1
+    assert lines.last.get_attribute("stroke-dasharray") == "5,4", "the author's is on top"
     assert page.locator("#chart-f2-length .mark-text").first.text_content()
 
 
