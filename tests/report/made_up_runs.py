@@ -57,10 +57,12 @@ def write_run(
     device: str = "cuda:0 (made-up GPU)",
     diverged: int | None = None,
     stopped: str = "updates: all are taken",
+    validation: float | None = None,
 ) -> Path:
     """A run whose validation score goes from `start` to `value`; None is a score that is no
     number. An unfinished one breaks off in the middle of a line, and one that `diverged` at an
-    update has a result without scores."""
+    update has a result without scores. The score on validation in the result is the test's where no
+    other is given."""
     kind = experiment.task.kind
     folder.mkdir(parents=True)
     total = experiment.updates or 500 * (experiment.epochs or 1)
@@ -127,7 +129,7 @@ def write_run(
         "stopped": stopped,
         "recovered": 0,
         "test": test,
-        "validation": test,
+        "validation": test if validation is None else scores_of(kind, validation),
         "chance": CHANCE[kind],
     }
     (folder / "result.json").write_text(json.dumps(result))

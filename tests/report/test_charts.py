@@ -7,7 +7,8 @@ import pytest
 pytest.importorskip("altair")
 
 from passnet.report.charts import curves_chart
-from passnet.report.curves import Curve
+from passnet.report.curves import AUTHOR, Curve, author_curves
+from passnet.report.figures import highway_figures
 
 
 def vertical(metric: str, values: list[float]) -> tuple[float, float]:
@@ -32,3 +33,25 @@ def test_the_best_points_are_always_there():
     level = [3.0] * 200
     assert vertical("perplexity_macro", [*level[:150], 2.0, *level[150:]])[0] < 2.0
     assert vertical("accuracy", [*[0.5] * 150, 0.9, *[0.5] * 50])[1] > 90
+
+
+def test_one_bad_start_does_not_make_an_axis_logarithmic():
+    curve = Curve(
+        "made up", "made up, seed 0", tuple(enumerate([4.0 - 0.05 * k for k in range(50)]))
+    )
+    before = [(float(k), y) for k, y in enumerate([89.0, *(4.0 - 0.05 * k for k in range(50))])]
+    scale = curves_chart([curve], "error_percent", author=before)["layer"][0]["encoding"]["y"]
+    assert "type" not in scale["scale"] and scale["scale"]["domain"][1] < 5
+    falling = Curve("made up", "made up, seed 0", tuple((k, 10.0 ** (-k / 20)) for k in range(80)))
+    scale = curves_chart([falling], "cross_entropy_nats")["layer"][0]["encoding"]["y"]["scale"]
+    assert scale["type"] == "log"
+
+
+def test_the_authors_highway_curves_are_drawn_by_our_count_of_epochs():
+    for shown in highway_figures([]):
+        kind = shown.anchor.removeprefix("highway-")
+        published = author_curves()[f"highway_mnist_{kind}_1024_256"].points
+        rows = [row for row in shown.spec["data"]["values"] if row["model"] == AUTHOR]
+        assert published[0][0] == 1 and published[0][1] > 80, "before training"
+        assert [(row["epoch"], row["score"]) for row in rows] == [(x - 1, y) for x, y in published]
+        assert "one epoch earlier here than in his log" in shown.caption

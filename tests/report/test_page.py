@@ -14,7 +14,6 @@ from pathlib import Path
 import pytest
 from made_up_runs import experiment_of, write_run
 
-from passnet.cli import main
 from passnet.experiments import DISCREPANCIES, get, names
 from passnet.report import ReportError, write_page
 from passnet.report.page import render_page
@@ -103,6 +102,17 @@ def test_rows_with_and_without_runs(shown):
     row = shown.rows["copy-variable-length/lrd-gru-128-50"]
     assert "3, 1 failed" in row and "partly reached" in row and "by 2 of 3 seeds" in row
     assert "1.546" in shown.rows["char-lm/lrd-gru-1000-64"]
+
+
+def test_both_perplexities_and_which_the_paper_prints(tmp_path):
+    macro, micro = "char-lm/lrd-gru-1000-64", "char-lm/lstm-1000-dropout"
+    for name in (macro, micro):
+        write_run(tmp_path / name, experiment_of(name), value=2.9)
+    rows = Text(render_page([tmp_path])).rows
+    words = {name: " ".join(rows[name].split()) for name in (macro, micro)}
+    assert "2.92 macro 2.900 beside the paper's 2.871 1.522" in words[macro]
+    assert "2.92 micro 2.900 2.871 beside the paper's 1.522" in words[micro]
+    assert "macro not run yet \u2013 \u2013" in " ".join(rows["char-lm/gru-1000"].split())
 
 
 def test_missing_rows_are_listed_exactly(page):
@@ -214,42 +224,6 @@ def test_words_from_files_cannot_become_markup(tmp_path):
     page = render_page([tmp_path])
     assert "<script>alert" not in page and "<img src=x" not in page and "<b>&" not in page
     assert name in Text(page).text
-
-
-def test_the_speed_tables(tmp_path):
-    row = {"shape": "GRU", "n": 128, "d": 24, "T": 784, "B": 20, "dtype": "float32"}
-    row |= {"pass": "forward", "peak_bytes": 2**20}
-    rows = [
-        row | {"contender": "passnet", "milliseconds": 1.25},
-        row | {"contender": "nn.GRU", "milliseconds": 5.0},
-    ]
-    folder = tmp_path / "benchmarks"
-    folder.mkdir()
-    (folder / "a.json").write_text(json.dumps({"device": "made-up GPU", "rows": rows}))
-    (folder / "b.json").write_text(json.dumps(rows))
-    page = render_page([], benchmarks=folder)
-    for part in ("made-up GPU", "1.25 ms", "5.00 ms", "4.0x", "1 MiB", "b: forward"):
-        assert part in page
-    assert '"speed-0"' in page and '"speed-1"' in page
-    assert page.index("b: forward") < page.index("made-up GPU"), "the newest comes first"
-
-
-def test_the_command_finds_timings_by_itself(tmp_path, monkeypatch):
-    folder = tmp_path / "benchmarks" / "results"
-    folder.mkdir(parents=True)
-    row = {"shape": "GRU", "n": 1, "d": 1, "T": 1, "B": 1, "pass": "forward", "milliseconds": 7.5}
-    (folder / "a.json").write_text(json.dumps([row | {"contender": "passnet"}]))
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs").mkdir()
-    assert main(["report", "runs", "--out", "page.html"]) == 0
-    assert "7.50 ms" in (tmp_path / "page.html").read_text()
-
-
-@pytest.mark.parametrize("content", ["{", "{}", '[{"n": 1}]', "[7]"])
-def test_damaged_timings(tmp_path, content):
-    (tmp_path / "a.json").write_text(content)
-    with pytest.raises(ReportError, match=r"a\.json"):
-        render_page([], benchmarks=tmp_path)
 
 
 def test_writing_is_whole_or_not_at_all(tmp_path, monkeypatch):

@@ -12,6 +12,7 @@ from made_up_runs import experiment_of, write_run
 from passnet.experiments import get, names
 from passnet.report import write_page
 
+PAPER_WIDTH = 1031  # of A4 across, less margins of 12 mm, in pixels
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [
     "--headless",
@@ -23,6 +24,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
+WAYS = [(f"nn.LSTM(proj_size=24) way {number}", 1234.5) for number in range(17)]
 
 pytestmark = pytest.mark.browser
 
@@ -33,9 +35,12 @@ def page_file(results, tmp_path_factory):
     row = {"shape": "GRU", "n": 128, "d": 24, "T": 784, "B": 20, "dtype": "float32"}
     rows = [
         row | {"pass": "forward", "contender": name, "milliseconds": ms, "peak_bytes": None}
-        for name, ms in (("passnet", 1.0), ("nn.GRU", 4.0))
+        for name, ms in (("passnet", 1.0), ("nn.GRU", 4.0), *WAYS)
     ]
     (folder / "a.json").write_text(json.dumps(rows))
+    notes = folder / "runs" / "NOTES.md"
+    notes.parent.mkdir()
+    notes.write_text("- **psmnist/lrd-gru-128-24**: made up.\n")
     run = experiment_of("beyond/copy-500")
     write_run(folder / "runs" / "a", run, value=1e-4, start=2.0)
     write_page([results, folder / "runs"], folder / "report.html", benchmarks=folder)
@@ -105,6 +110,7 @@ def test_lines_of_our_runs_and_of_the_author(open_page):
     assert lines.count() == 4
     dashed = page.locator("#chart-f2-length .mark-line path[stroke-dasharray='5,4']")
     assert dashed.count() == 1
+    assert lines.last.get_attribute("stroke-dasharray") == "5,4", "the author's is on top"
     assert page.locator("#chart-f2-length .mark-text").first.text_content()
 
 
@@ -139,6 +145,42 @@ def test_the_page_never_scrolls_sideways(open_page, width):
         """() => [...document.querySelectorAll(".chart svg")].every(
             svg => svg.getBoundingClientRect().right <= innerWidth)"""
     )
+
+
+def test_a_link_to_a_note_unfolds_it(open_page):
+    page = open_page(viewport={"width": 1280, "height": 900})
+    note = page.locator("#notes-1-1")
+    assert not note.is_visible()
+    page.locator("tr[data-preset='psmnist/lrd-gru-128-24'] .why").click()
+    note.wait_for(state="visible")
+    assert note.text_content() == "psmnist/lrd-gru-128-24: made up."
+
+
+def test_folded_charts_are_as_wide_as_the_page_once_unfolded(open_page):
+    page = open_page(viewport={"width": 1280, "height": 900})
+    page.locator("#timings > summary").click()
+    page.wait_for_function(
+        """() => document.querySelector("#chart-speed-0 svg").getBoundingClientRect().width > 900"""
+    )
+
+
+def test_on_paper_everything_is_unfolded_and_nothing_is_cut_off(open_page):
+    page = open_page(viewport={"width": PAPER_WIDTH, "height": 700})
+    page.emulate_media(media="print")
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    assert page.locator("details:not([open])").count() == 0
+    assert page.locator("#notes-1-1").is_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= PAPER_WIDTH
+    wide = page.eval_on_selector_all(
+        "table, th, td, svg, p, li",
+        """nodes => nodes.filter(node => node.scrollWidth > node.clientWidth + 1
+            && getComputedStyle(node).display !== "inline"
+            || node.getBoundingClientRect().right > innerWidth + 1).map(node => node.outerHTML)""",
+    )
+    assert wide == []
+    pages = page.pdf(prefer_css_page_size=True)
+    sizes = set(re.findall(rb"/MediaBox *\[0 0 ([\d.]+) ([\d.]+)\]", pages))
+    assert [tuple(round(float(part)) for part in size) for size in sizes] == [(842, 595)]
 
 
 def test_light_and_dark_have_readable_contrast(open_page):

@@ -56,10 +56,14 @@ def columns_of(table: Table) -> list[Column]:
     """The columns of a table, after that of the models."""
     validation = table.anchor == "table-1"
     words = [Column("drop-out", _dropout), Column("tied", _tied)]
+    characters = table.anchor == "table-2"
+    tests = [Column("test", _test, "passnet")]
+    if characters:
+        tests = [Column(f"test, {how}", _perplexity(how), "passnet") for how in ("macro", "micro")]
     return [
-        Column("test", _paper, "paper"),
+        Column("test", _paper_kind if characters else _paper, "paper"),
         *([Column("valid.", _paper_validation, "paper")] if validation else []),
-        Column("test", _test, "passnet"),
+        *tests,
         *([Column("valid.", _validation, "passnet")] if validation else []),
         *([Column(*_ALSO[table.anchor], "passnet")] if table.anchor in _ALSO else []),
         Column("beside the paper", _verdict, "passnet"),
@@ -68,7 +72,7 @@ def columns_of(table: Table) -> list[Column]:
         Column("chance", _chance),
         Column("state", _size, "shape"),
         Column("rank", _rank, "shape"),
-        *([replace(word, over="shape") for word in words] if table.anchor == "table-2" else []),
+        *([replace(word, over="shape") for word in words] if characters else []),
         Column("printed", _printed, "parameters"),
         Column("paper's rule", _by_rule, "parameters"),
         Column("true", _true, "parameters"),
@@ -118,6 +122,13 @@ def _count(number: int | None) -> Cell:
 def _paper(case: Case) -> Cell:
     text, _, within = paper_score(case.experiment).partition(" in ")
     return Cell(text, "number paper", below=f"in {within}" if within else "")
+
+
+def _paper_kind(case: Case) -> Cell:
+    """The paper's perplexity, and how it averages."""
+    paper = case.experiment.paper
+    how = "" if paper is None else paper.metric.rpartition("_")[2]
+    return replace(_paper(case), below=how)
 
 
 def _paper_validation(case: Case) -> Cell:
@@ -188,6 +199,21 @@ def _effort(case: Case) -> Cell:
 
 def _place(case: Case) -> Cell:
     return Cell(places_text(case.group) if case.group else numbers.ABSENT, "place")
+
+
+def _perplexity(how: str) -> Callable[[Case], Cell]:
+    """Perplexity averaged in one of two ways; the one that the paper prints is marked."""
+    metric = f"perplexity_{how}"
+
+    def cell(case: Case) -> Cell:
+        if metric == case.experiment.metric:
+            test = _test(case)
+            mark = "beside the paper's" if test.kind == "number ours" else ""
+            return replace(test, below=" ".join(word for word in (test.below, mark) if word))
+        found = case.group.summary(metric) if case.group else None
+        return _scored(metric, found, hint=metric)
+
+    return cell
 
 
 def _bits(case: Case) -> Cell:

@@ -48,17 +48,17 @@ def curves_chart(
     author: Sequence[tuple[float, float]] = (),
     mark: Mark | None = None,
 ) -> dict[str, Any]:
-    """Scores over updates or epochs, the author's curve dashed below ours.
+    """Scores over updates or epochs, the author's curve dashed above ours.
 
-    The vertical axis is logarithmic where the values span decades; else it leaves out what only
-    the first twentieth of a curve reaches, and the worst hundredth of all points. A click on the
-    legend brings a series forward.
+    The vertical axis is logarithmic where values span decades, those of the first twentieth of each
+    curve aside; else it leaves out what only that twentieth reaches, and the worst hundredth of all
+    points. A click on the legend brings a series forward.
     """
     alt = altair()
     percent = metric.startswith("accuracy")
-    drawn = [(AUTHOR, AUTHOR, author)] if author else []
-    drawn += [(curve.series, curve.name, curve.points) for curve in curves]
-    values = [y for _, _, points in drawn for _, y in points]
+    drawn = [(curve.series, curve.name, curve.points) for curve in curves]
+    drawn += [(AUTHOR, AUTHOR, author)] if author else []
+    values = _later([points for _, _, points in drawn])
     log = not percent and spans_decades([*values, *([] if mark is None else [mark.value])])
     if log:
         drawn = [(series, name, above_zero(points)) for series, name, points in drawn]
@@ -83,17 +83,17 @@ def curves_chart(
     )
     y = alt.Y("score:Q", title=axis_title(metric), **scale)
     x = alt.X(f"{unit}:Q", title=f"{unit}s", axis=alt.Axis(labelExpr=_THOUSANDS))
+    authors = alt.datum.model == AUTHOR
     lines = (
         alt.Chart()
-        .mark_line(strokeWidth=1.8, clip=True)
+        .mark_line(clip=True)
         .encode(
             x=x,
             y=y,
             color=colour,
             detail="run:N",
-            strokeDash=alt.condition(
-                alt.datum.model == AUTHOR, alt.value([5, 4]), alt.value([1, 0])
-            ),
+            strokeDash=alt.condition(authors, alt.value([5, 4]), alt.value([1, 0])),
+            strokeWidth=alt.condition(authors, alt.value(2.4), alt.value(1.8)),
             opacity=alt.condition(chosen, alt.value(1), alt.value(0.15)),
         )
         .add_params(chosen)
@@ -175,7 +175,7 @@ def _vertical(
         decades = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
         axis = alt.Axis(values=[10.0**k for k in decades], format="~g")
         return {"scale": alt.Scale(type="log"), "axis": axis}
-    later = sorted(y for points in curves for _, y in points[len(points) // 20 :])
+    later = sorted(_later(curves))
     few = len(later) // 100
     later = (later[few:] if percent else later[: len(later) - few]) + marked
     times = 100 if percent else 1
@@ -183,6 +183,11 @@ def _vertical(
     low, high = times * (min(later) - room), times * (max(later) + room)
     high = min(high, 100) if percent else high
     return {"scale": alt.Scale(zero=False, nice=False, domain=[rounded(low), rounded(high)])}
+
+
+def _later(curves: Sequence[Sequence[tuple[float, float]]]) -> list[float]:
+    """What the curves reach after their first twentieth."""
+    return [y for points in curves for _, y in points[len(points) // 20 :]]
 
 
 def _mark_layers(alt: Any, mark: Mark | None, *, percent: bool) -> list[Any]:
@@ -204,10 +209,11 @@ def _mark_layers(alt: Any, mark: Mark | None, *, percent: bool) -> list[Any]:
 
 
 def colours(series: Sequence[str]) -> list[str]:
-    """A colour of the page's style for each series; what others made is grey."""
-    ours = [name for name in series if name not in (AUTHOR, PUBLISHED)]
+    """A colour of the page's style for each series; what others made has none."""
+    others = {AUTHOR: "var(--ink)", PUBLISHED: "var(--others)"}
+    ours = [name for name in series if name not in others]
     places = {name: place % SERIES_COLOURS + 1 for place, name in enumerate(ours)}
-    return [f"var(--series-{places[n]})" if n in places else "var(--author)" for n in series]
+    return [f"var(--series-{places[n]})" if n in places else others[n] for n in series]
 
 
 def rounded(value: float) -> float:

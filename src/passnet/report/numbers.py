@@ -90,3 +90,11 @@ def size(amount: float | None) -> str:
             return f"{amount:.3g} {unit}"
         amount /= 1024
     return f"{amount:.3g} GiB"
+
+
+def commit(name: str | None) -> str:
+    """A commit's first ten letters, and whether the files differed from it."""
+    if not name:
+        return ABSENT
+    digits, dirty, _ = str(name).partition("-dirty")
+    return digits[:10] + dirty

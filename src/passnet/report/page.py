@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from typing import Any
@@ -13,28 +12,18 @@ from passnet import __version__
 from passnet.experiments import DISCREPANCIES
 from passnet.report import budget, charts, figures, numbers
 from passnet.report.curves import author_source
-from passnet.report.describe import no_score
+from passnet.report.every_run import run_line
 from passnet.report.groups import Group, group_runs
-from passnet.report.paper import BEYOND, TABLES, compare
+from passnet.report.notes import TITLE, anchors_of, find_notes
+from passnet.report.overview import all_runs, overview
+from passnet.report.paper import BEYOND, TABLES
 from passnet.report.published import published
-from passnet.report.read import Folder, Run, find_runs
+from passnet.report.read import Folder, find_runs
 from passnet.report.rows import write_table
 from passnet.report.speed import SpeedFile, read_speed
+from passnet.report.speedup import speedups
 from passnet.report.trials import trials
 from passnet.report.write import write_whole
-
-
-@dataclass(frozen=True)
-class Overview:
-    """How much of the paper is reproduced."""
-
-    rows: int
-    run: int
-    good: int
-    short: tuple[str, ...]
-    missing: tuple[str, ...]
-    seeds: int
-    hours: str
 
 
 def write_page(
@@ -62,8 +51,10 @@ def render_page(
     charts.altair()
     import jinja2
 
-    runs = find_runs(folders, warn=warn)
-    groups = group_runs(runs)
+    places = list(folders)
+    groups = group_runs(find_runs(places, warn=warn))
+    notes = find_notes(places)
+    about = anchors_of(notes)
     speed = [] if benchmarks is None else read_speed(benchmarks)
     environment = jinja2.Environment(
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -74,15 +65,19 @@ def render_page(
         style=_resource("page.css"),
         script=_resource("page.js"),
         library=_library(),
-        overview=_overview(groups),
-        tables=[write_table(table, groups) for table in TABLES],
-        beyond=write_table(BEYOND, groups),
+        overview=overview(groups),
+        tables=[write_table(table, groups, about) for table in TABLES],
+        beyond=write_table(BEYOND, groups, about),
+        notes=notes,
+        notes_title=TITLE,
+        about=about,
         figures=shown,
         specs=_safe_json({f.anchor: f.spec for fs in shown.values() for f in fs if f.spec}),
         others=trials(group for group in groups if not _has_row(group)),
-        every_run=[_run_line(run, group) for group in groups for run in _all_runs(group)],
+        every_run=[run_line(run, group) for group in groups for run in all_runs(group)],
         repeated=[run.place for group in groups for run in group.repeated],
         speed=speed,
+        speedups=speedups(speed),
         discrepancies=DISCREPANCIES,
         published=published(),
         source=author_source(),
@@ -102,69 +97,13 @@ def _figures(
         "beyond": figures.other_figures(
             [g for g in groups if g.is_preset and g.name in BEYOND.presets]
         ),
-        "speed": [
-            figures.Figure(
-                f"speed-{k}",
-                f"{file.title}: {file.tables[0].kind}",
-                file.facts,
-                charts.speed_chart(file.tables[0].timings),
-            )
-            for k, file in enumerate(speed)
-            if file.tables
-        ],
+        "speed": [figures.speed_figure(k, file) for k, file in enumerate(speed)],
     }
-
-
-def _overview(groups: Sequence[Group]) -> Overview:
-    by_name = {group.name: group for group in groups if group.is_preset}
-    rows = [name for table in TABLES for name in table.presets]
-    done = [name for name in rows if name in by_name and by_name[name].finished]
-    verdicts = {name: compare(by_name[name]) for name in done}
-    outcomes = [run.outcome for group in groups for run in group.finished]
-    return Overview(
-        rows=len(rows),
-        run=len(done),
-        good=sum(verdict is not None and verdict.good for verdict in verdicts.values()),
-        short=tuple(n for n, verdict in verdicts.items() if verdict and not verdict.good),
-        missing=tuple(name for name in rows if name not in done),
-        seeds=len(outcomes),
-        hours=numbers.duration(sum(outcome.seconds for outcome in outcomes if outcome)),
-    )
 
 
 def _has_row(group: Group) -> bool:
     rows = {name for table in (*TABLES, BEYOND) for name in table.presets}
     return group.is_preset and group.name in rows
-
-
-def _all_runs(group: Group) -> tuple[Run, ...]:
-    return (*group.runs, *group.repeated)
-
-
-def _run_line(run: Run, group: Group) -> dict[str, str]:
-    outcome = run.outcome
-    versions = run.facts.get("versions") or {}
-    line = {
-        "place": run.place,
-        "label": group.label,
-        "seed": str(run.experiment.seed),
-        "torch": str(versions.get("torch") or numbers.ABSENT),
-        "commit": str(run.facts.get("commit") or numbers.ABSENT)[:10],
-    }
-    if outcome is None:
-        words = f"unfinished, update {numbers.whole(run.reached)}"
-        rest = dict.fromkeys(("selected", "recovered", "time", "device"), numbers.ABSENT)
-        return line | {"value": words, "stopped": numbers.ABSENT} | rest
-    return line | {
-        "value": no_score(outcome)
-        if outcome.value is None
-        else numbers.score(outcome.metric, outcome.value),
-        "selected": numbers.whole(outcome.selected_update),
-        "stopped": outcome.stopped or numbers.ABSENT,
-        "recovered": str(outcome.recovered),
-        "time": numbers.duration(outcome.seconds),
-        "device": f"{outcome.device}, {outcome.backend}",
-    }
 
 
 def _resource(name: str) -> str:

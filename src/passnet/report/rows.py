@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from passnet.experiments import get
 from passnet.report.cells import Case, Cell, Column, columns_of
 from passnet.report.groups import Group
 from passnet.report.otherwise import otherwise
-from passnet.report.paper import BEYOND, Table, model_name
+from passnet.report.paper import BEYOND, Table, compare, model_name
 
 
 @dataclass(frozen=True)
@@ -22,12 +22,17 @@ class Heading:
 
 @dataclass(frozen=True)
 class Row:
-    """A written row; `notes` are the numbers of the footnotes that belong to it."""
+    """A written row.
+
+    notes: the numbers of the footnotes that belong to it.
+    links: words, and the anchor of what notes on the results say about it.
+    """
 
     preset: str
     title: str
     cells: tuple[Cell, ...]
     notes: tuple[int, ...]
+    links: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,10 @@ class Written:
     notes: tuple[str, ...]
 
 
-def write_table(table: Table, groups: Sequence[Group]) -> Written:
-    """One row for each preset of the table, run or not."""
+def write_table(
+    table: Table, groups: Sequence[Group], about: Mapping[str, Sequence[str]]
+) -> Written:
+    """One row for each preset of the table, run or not; `about` has the anchors of notes on it."""
     by_name = {group.name: group for group in groups if group.is_preset}
     chances = _chances(groups)
     columns = columns_of(table)
@@ -58,12 +65,22 @@ def write_table(table: Table, groups: Sequence[Group]) -> Written:
         marks = tuple(notes.index(note) + 1 for note in experiment.notes)
         title = name if table is BEYOND else model_name(experiment.model)
         cells = tuple(column.cell(case) for column in columns)
-        rows.append(Row(name, title, cells, tuple(sorted(marks))))
+        links = _links(group, about.get(name, ()))
+        rows.append(Row(name, title, cells, tuple(sorted(marks)), links))
     return Written(
         table=table,
         headings=_headings(columns),
         rows=tuple(rows),
         notes=tuple(notes),
+    )
+
+
+def _links(group: Group | None, anchors: Sequence[str]) -> tuple[tuple[str, str], ...]:
+    """The first note on a row that falls short says why, as far as that is known."""
+    verdict = compare(group)
+    short = verdict is not None and not verdict.good
+    return tuple(
+        ("why" if short and place == 0 else "note", anchor) for place, anchor in enumerate(anchors)
     )
 
 

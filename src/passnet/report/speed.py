@@ -84,7 +84,7 @@ def _file(path: Path) -> SpeedFile:
     title = str(machine.get("device") or facts.get("device") or path.stem)
     words = [facts.get("date"), machine.get("processor")]
     words += [f"{name} {versions[name]}" for name in ("torch", "cuda") if versions.get(name)]
-    words += [f"commit {str(facts['commit'])[:10]}" if facts.get("commit") else None]
+    words += [f"commit {numbers.commit(facts['commit'])}" if facts.get("commit") else None]
     growing = "growth" in path.stem
     return SpeedFile(
         title=f"{title}, growing sizes" if growing else title,

@@ -37,29 +37,38 @@ COLUMNS = (
 Layer = tuple[str, int, int]
 
 
+@dataclass(frozen=True)
+class Speedups:
+    """A row of words for each layer, below a header."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
 def speedup_table(folder: Folder) -> str:
-    """Markdown with a row for each layer, over all its shapes, from the newest file that has each.
+    """The speedups of a folder's files as Markdown."""
+    found = speedups(read_speed(folder))
+    rule = "|---|" + "--:|" * (len(found.header) - 1)
+    lines = [f"| {' | '.join(row)} |" for row in (found.header, *found.rows)]
+    return "\n".join((lines[0], rule, *lines[1:]))
+
+
+def speedups(files: Sequence[SpeedFile]) -> Speedups:
+    """A row for each layer, over all its shapes, from the newest file that has each.
 
     Forward and backward, theirs over ours, both run the same way in the same run.
     """
-    files = [file for file in read_speed(folder) if not file.growing]
-    columns = [_newest(column, files) for column in COLUMNS]
-    layers = sorted({_layer(shape) for found in columns for shape in found})
-    shown = [column for column, found in zip(COLUMNS, columns, strict=True) if found]
-    lines = [
-        f"| units, rank | {' | '.join(column.title for column in shown)} |",
-        "|---|" + "--:|" * len(shown),
-    ]
+    alike = [file for file in files if not file.growing]
+    found = {column.title: _newest(column, alike) for column in COLUMNS}
+    found = {title: ratios for title, ratios in found.items() if ratios}
+    layers = sorted({_layer(shape) for ratios in found.values() for shape in ratios})
+    rows = []
     for layer in layers:
-        cells = [
-            _span([ratio for shape, ratio in found.items() if _layer(shape) == layer])
-            for found in columns
-            if found
-        ]
         kind, units, rank = layer
         name = f"{units}, {rank}" if kind == "GRU" else f"{kind} {units}, {rank}"
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    return "\n".join(lines)
+        cells = [_span([r for s, r in of.items() if _layer(s) == layer]) for of in found.values()]
+        rows.append((name, *cells))
+    return Speedups(("units, rank", *found), tuple(rows))
 
 
 def _newest(column: _Column, files: Sequence[SpeedFile]) -> dict[tuple[str, ...], float]:
@@ -72,7 +81,7 @@ def _newest(column: _Column, files: Sequence[SpeedFile]) -> dict[tuple[str, ...]
             if table.kind == MAIN:
                 for shape, timings in _by_shape(table.timings).items():
                     ratio = column.ratio(timings)
-                    if ratio is not None:
+                    if ratio is not None and all(part.isdigit() for part in shape[1:3]):
                         found.setdefault(shape, ratio)
     return found
 

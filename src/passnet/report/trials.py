@@ -18,12 +18,13 @@ from passnet.report.groups import Group, better
 
 @dataclass(frozen=True)
 class Trial:
-    """One set of changed settings and its score.
+    """One set of changed settings, its scores on validation and test data.
 
     left_out: second runs of its seeds, which the score does not count.
     """
 
     changes: str
+    validation: str
     score: str
     left_out: str
     seeds: int
@@ -34,7 +35,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Trials:
-    """All trials of one name, the best first; `shared` are the changes that all have."""
+    """All trials of one name, the best on validation first; `shared` are the changes all have."""
 
     name: str
     metric: str
@@ -68,17 +69,29 @@ def _of_one_name(groups: list[Group]) -> Trials:
 
 
 def _rank(group: Group) -> float:
-    found = group.summary()
+    """Settings are chosen on validation, so the test has no say in the order."""
+    metric = _validated(group)
+    found = group.summary(metric, split="validation")
     if found is None:
         return float("inf")
-    return found.mean if better(group.metric) == "min" else -found.mean
+    return found.mean if better(metric) == "min" else -found.mean
+
+
+def _validated(group: Group) -> str:
+    """The metric of the test where validation has it, else the one that selects parameters."""
+    known = group.summary(group.metric, split="validation") is not None
+    return group.metric if known else group.experiment.selection.metric
 
 
 def _trial(group: Group, *, shared: set[str]) -> Trial:
     own = [change for change in group.changes or () if change not in shared]
     score = numbers.summary(group.metric, group.summary())
+    metric = _validated(group)
+    validation = numbers.summary(metric, group.summary(metric, split="validation"))
+    other = "" if metric == group.metric else f" ({metric.replace('_', ' ')})"
     return Trial(
         changes=" ".join(own) or ("nothing else" if shared else "nothing"),
+        validation=validation + other if group.scored else numbers.ABSENT,
         score=score if group.scored else standing(group),
         left_out=second_runs(group),
         seeds=len(group.finished),

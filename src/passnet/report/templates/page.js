@@ -18,6 +18,20 @@
   addEventListener("beforeprint", () => {
     for (const folded of document.querySelectorAll("details")) folded.open = true;
   });
+  const reveal = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const folded = target && target.closest("details:not([open])");
+    if (folded) {
+      folded.open = true;
+      target.scrollIntoView();
+    }
+  };
+  addEventListener("hashchange", reveal);
+  reveal();
+  // A chart is as wide as its place, which may have had no width while it was folded.
+  for (const folded of document.querySelectorAll("details")) {
+    folded.addEventListener("toggle", () => dispatchEvent(new Event("resize")));
+  }
   const drawn = Object.entries(specs).map(([anchor, spec]) => {
     const place = document.getElementById(`chart-${anchor}`);
     return vegaEmbed(place, spec, options).then(() => { place.dataset.drawn = "yes"; });

@@ -1,0 +1,88 @@
+"""The Markdown that notes are written in, as HTML: a small part of it, everything escaped."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from html import escape
+from itertools import groupby
+from typing import Literal
+
+_HEADING = re.compile(r"(#{1,6})\s+(.+)")
+_ITEM = re.compile(r"[-*]\s+(.+)")
+_INLINE = re.compile(r"`([^`]+)`|\*\*(.+?)\*\*|\[([^\]]+)\]\(([^)\s]+)\)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A heading, an item of a list or a paragraph; `anchor` is what links to it lead to."""
+
+    kind: Literal["heading", "item", "paragraph"]
+    text: str
+    level: int = 0
+    anchor: str = ""
+
+
+def read_blocks(text: str) -> list[Block]:
+    """Headings, items and paragraphs in their order.
+
+    An item goes on over the lines that follow it, and after an empty one over indented lines.
+    """
+    found: list[Block] = []
+    apart = True
+    for line in text.splitlines():
+        words = line.strip()
+        heading, item = _HEADING.fullmatch(line.rstrip()), _ITEM.fullmatch(line.rstrip())
+        if not words:
+            apart = True
+        elif heading is not None:
+            found.append(Block("heading", heading[2], level=len(heading[1])))
+            apart = True
+        elif item is not None:
+            found.append(Block("item", item[1]))
+            apart = False
+        elif found and (not apart or (found[-1].kind == "item" and line[0].isspace())):
+            found[-1] = replace(found[-1], text=f"{found[-1].text} {words}")
+            apart = False
+        else:
+            found.append(Block("paragraph", words))
+            apart = False
+    return found
+
+
+def blocks_html(blocks: Iterable[Block], *, below: int) -> str:
+    """The blocks as HTML, their headings below one of level `below`."""
+    parts = []
+    for kind, members in groupby(blocks, key=lambda block: block.kind):
+        if kind == "heading":
+            parts += [_element(f"h{min(6, below + block.level)}", block) for block in members]
+        elif kind == "item":
+            parts += ["<ul>", *(_element("li", block) for block in members), "</ul>"]
+        else:
+            parts += [_element("p", block) for block in members]
+    return "\n".join(parts)
+
+
+def inline_html(text: str) -> str:
+    """Words with **bold**, `code` and [links](https://…); any other target is written out."""
+    parts, place = [], 0
+    for match in _INLINE.finditer(text):
+        parts += [escape(text[place : match.start()]), _marked(*match.groups())]
+        place = match.end()
+    return "".join((*parts, escape(text[place:])))
+
+
+def _marked(code: str | None, bold: str | None, words: str, target: str) -> str:
+    if code is not None:
+        return f"<code>{escape(code)}</code>"
+    if bold is not None:
+        return f"<strong>{inline_html(bold)}</strong>"
+    if target.startswith(("https://", "http://")):
+        return f'<a href="{escape(target)}">{inline_html(words)}</a>'
+    return f"{inline_html(words)} ({escape(target)})"
+
+
+def _element(tag: str, block: Block) -> str:
+    anchor = f' id="{escape(block.anchor)}"' if block.anchor else ""
+    return f"<{tag}{anchor}>{inline_html(block.text)}</{tag}>"

@@ -1,0 +1,72 @@
+"""How much of the paper is reproduced, and by how many runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from passnet.report import numbers
+from passnet.report.groups import Group, out_of_time
+from passnet.report.paper import TABLES, compare
+from passnet.report.read import Run
+
+
+@dataclass(frozen=True)
+class Overview:
+    """Counts of rows of the paper, and of runs.
+
+    whole, cut_short, begun, missing: rows with a run that went to its end; with results, but of
+    runs that were cut short only; with unfinished runs only; with none.
+    good, short: rows at least as good as the paper's number, and those that are not.
+    results, unfinished: all runs with a result and without one, second runs of a seed among them.
+    """
+
+    rows: int
+    whole: int
+    cut_short: tuple[str, ...]
+    begun: tuple[str, ...]
+    missing: tuple[str, ...]
+    good: int
+    short: tuple[str, ...]
+    results: int
+    unfinished: int
+    hours: str
+
+
+def overview(groups: Sequence[Group]) -> Overview:
+    """The counts over all groups of a page."""
+    by_name = {group.name: group for group in groups if group.is_preset}
+    rows = [name for table in TABLES for name in table.presets]
+    done = [name for name in rows if name in by_name and by_name[name].finished]
+    cut = tuple(name for name in done if all_cut_short(by_name[name]))
+    verdicts = {name: compare(by_name[name]) for name in done}
+    runs = [run for group in groups for run in all_runs(group)]
+    outcomes = [run.outcome for run in runs if run.outcome is not None]
+    return Overview(
+        rows=len(rows),
+        whole=len(done) - len(cut),
+        cut_short=cut,
+        begun=tuple(name for name in rows if name in by_name and name not in done),
+        missing=tuple(name for name in rows if name not in by_name),
+        good=sum(verdict is not None and verdict.good for verdict in verdicts.values()),
+        short=tuple(n for n, verdict in verdicts.items() if verdict and not verdict.good),
+        results=len(outcomes),
+        unfinished=len(runs) - len(outcomes),
+        hours=numbers.duration(sum(outcome.seconds for outcome in outcomes)),
+    )
+
+
+def all_runs(group: Group) -> tuple[Run, ...]:
+    """The runs that count and second runs of their seeds."""
+    return (*group.runs, *group.repeated)
+
+
+def all_cut_short(group: Group) -> bool:
+    """Whether every finished run ended for want of time, or at a lower cap than the preset's."""
+    return all(_cut_short(run, group) for run in group.finished)
+
+
+def _cut_short(run: Run, group: Group) -> bool:
+    taken = None if run.outcome is None else run.outcome.updates
+    capped = run.experiment.updates != group.experiment.updates
+    return out_of_time(run) or (capped and run.experiment.updates == taken)
