@@ -16,7 +16,7 @@ from passnet.report.describe import (
     updates_text,
 )
 from passnet.report.groups import Group, Summary, first_below
-from passnet.report.paper import BEYOND, Table, aim_score, compare, paper_score, reached
+from passnet.report.paper import BEYOND, Table, aim_score, compare, paper_score, reached, solved
 
 
 @dataclass(frozen=True)
@@ -168,7 +168,8 @@ def _seeds(case: Case) -> Cell:
 def _verdict(case: Case) -> Cell:
     found = compare(case.group)
     done = case.group if case.group is not None and case.group.finished else None
-    remarks = [] if done is None else [t for t in (done.remark, second_runs(done)) if t]
+    words = () if done is None else (solved(done), done.remark, second_runs(done))
+    remarks = [text for text in words if text]
     if found is None:
         return Cell(numbers.ABSENT, below="; ".join(remarks))
     below = "; ".join((found.text, *remarks, *case.otherwise))

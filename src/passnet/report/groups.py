@@ -191,12 +191,12 @@ def _remarks(planned: Experiment, runs: Iterable[Run]) -> Iterator[str]:
     rarest = max(run.experiment.evaluate_every or 0 for run in runs)
     if rarest > (planned.evaluate_every or rarest):
         yield f"validated every {rarest} updates, not {planned.evaluate_every}"
-    ends = sorted({run.outcome.updates for run in runs if run.outcome and _cut_short(run, planned)})
+    ends = sorted({run.outcome.updates for run in runs if run.outcome and cut_short(run, planned)})
     if ends:
         yield f"cut short at {' and '.join(map(str, ends))} updates"
 
 
-def _cut_short(run: Run, planned: Experiment) -> bool:
+def cut_short(run: Run, planned: Experiment) -> bool:
     """Whether a finished run ended for want of time, or at a lower cap than its preset's."""
     assert run.outcome is not None
     own = run.experiment.updates

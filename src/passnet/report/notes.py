@@ -49,13 +49,17 @@ def anchors_of(notes: Iterable[Notes]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def _read(file: Path, anchor: str) -> Notes:
+def notes_text(file: Path) -> str:
+    """What a file of notes says."""
     try:
-        text = file.read_text(encoding="utf-8")
+        return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise ReportError(f"{file} cannot be read ({error})") from error
+
+
+def _read(file: Path, anchor: str) -> Notes:
     blocks, about = [], {}
-    for block in read_blocks(text):
+    for block in read_blocks(notes_text(file)):
         if block.kind == "heading" and block.text == TITLE:
             continue  # the section that shows them is called so
         presets = tuple(presets_named(block)) if block.kind == "item" else ()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from passnet.report import numbers
-from passnet.report.groups import Group, out_of_time
+from passnet.report.groups import Group, cut_short
 from passnet.report.paper import TABLES, compare
 from passnet.report.read import Run
 
@@ -63,10 +63,4 @@ def all_runs(group: Group) -> tuple[Run, ...]:
 
 def all_cut_short(group: Group) -> bool:
     """Whether every finished run ended for want of time, or at a lower cap than the preset's."""
-    return all(_cut_short(run, group) for run in group.finished)
-
-
-def _cut_short(run: Run, group: Group) -> bool:
-    taken = None if run.outcome is None else run.outcome.updates
-    capped = run.experiment.updates != group.experiment.updates
-    return out_of_time(run) or (capped and run.experiment.updates == taken)
+    return all(cut_short(run, group.experiment) for run in group.finished)

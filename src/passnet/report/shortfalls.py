@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from passnet.report.errors import ReportError
+from passnet.report.notes import NOTES_FILE, notes_text
 from passnet.report.read import Folder
 
-NOTES_FILE = "NOTES.md"
 _HEADING = "## Where a row falls short\n"
 
 
@@ -18,11 +18,7 @@ def shortfalls(folders: Iterable[Folder]) -> str:
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
         raise ReportError(f"there is no {' and no '.join(map(str, paths))} to quote")
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReportError(f"{path} cannot be read ({error})") from error
-    _, found, rest = text.partition(_HEADING)
+    _, found, rest = notes_text(path).partition(_HEADING)
     if not found:
         raise ReportError(f"{path} needs a heading {_HEADING.strip()!r}, whose section is quoted")
     return rest.partition("\n## ")[0].strip()
