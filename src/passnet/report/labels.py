@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 LINE, LETTER, GAP, RADIUS = 12.0, 6.6, 7.0, 5.0
-_RISES = (0, 6, -6, 10, -10, 14, -14, 19, -19, 24, -24)
+_RISES = (0, 6, -6, 10, -10, 14, -14)
 Place = tuple[float, float]
 _Box = tuple[float, float, float, float]
 
