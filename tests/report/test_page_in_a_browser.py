@@ -183,6 +183,30 @@ def test_on_paper_everything_is_unfolded_and_nothing_is_cut_off(open_page):
     assert [tuple(round(float(part)) for part in size) for size in sizes] == [(842, 595)]
 
 
+@pytest.mark.parametrize("width", [390, 1000, 1400])
+@pytest.mark.parametrize("chart", ["digits", "characters"])
+def test_names_and_numbers_of_points_touch_no_other(open_page, chart, width):
+    page = open_page(viewport={"width": width, "height": 900})
+    shown, touching = page.evaluate(
+        """chart => {
+            const texts = [...document.querySelectorAll(
+                `#chart-budget-${chart} .mark-text.role-mark text`)];
+            const boxes = texts.map(text => [text.textContent, text.getBoundingClientRect()])
+                .filter(([, box]) => box.width > 0);
+            const touch = (a, b) => a.left < b.right - 1 && b.left < a.right - 1
+                && a.top < b.bottom - 3 && b.top < a.bottom - 3;
+            return [boxes.map(([text]) => text), boxes.flatMap(([one, a], k) =>
+                boxes.slice(k + 1).filter(([, b]) => touch(a, b)).map(([two]) => [one, two]))];
+        }""",
+        chart,
+    )
+    assert touching == []
+    listed = page.locator(f"#budget-{chart} .points li").count()
+    points = page.locator(f"#chart-budget-{chart} .mark-symbol.role-mark path").count()
+    assert points == listed and len(shown) >= 0.8 * listed
+    assert all(text.isdigit() for text in shown) == (width == 390)
+
+
 def test_light_and_dark_have_readable_contrast(open_page):
     grounds = []
     for scheme in ("light", "dark"):

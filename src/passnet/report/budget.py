@@ -12,9 +12,19 @@ from passnet.experiments import get
 from passnet.report.charts import PUBLISHED, altair, axis_title, colours, rounded
 from passnet.report.figures import Figure
 from passnet.report.groups import Group, summarise
+from passnet.report.labels import GAP, near, place_labels
+from passnet.report.numbers import count, score
 from passnet.report.paper import BEYOND, TABLES, model_name
 from passnet.report.published import published
 
+HEIGHT, WIDE = 440, 840
+# What names and what numbers have to suit: charts on a screen, and on a phone or tablet.
+_WIDTHS = {"wide": (840, 960, 1100, 1250, 1400), "narrow": (255, 290, 400, 600, 840)}
+_COUNTS = (
+    "Parameters: the paper's points stand at its printed counts, ours at true ones, of every "
+    "trainable number, and those of others where their sources put them. The list below names the "
+    "points by number, from the smallest model on."
+)
 PAPER, OURS, FURTHER = "the paper", "passnet, the paper's protocol", "passnet, beyond the paper"
 
 
@@ -46,8 +56,9 @@ def digits_budget(groups: Sequence[Group]) -> Figure:
         "Accuracy against parameters",
         "Permuted MNIST, test accuracy. Bars are the spread of seeds. On 10 000 test digits the "
         "standard error of one run is about 0.2 points, so smaller gaps between single runs mean "
-        "nothing; permutations differ between papers.",
+        f"nothing; permutations differ between papers. {_COUNTS}",
         budget_chart(spots, "accuracy", best="up is better"),
+        _listed(spots, "accuracy"),
     )
 
 
@@ -67,32 +78,18 @@ def characters_budget(groups: Sequence[Group]) -> Figure:
         "Bits per character against parameters",
         "Penn Treebank, test set. The paper's points are log2 of its printed perplexities, which "
         "for the GRUs average over sentences and start each sentence anew; the others are micro "
-        "averages, and those of other tokenisations are not quite comparable.",
+        f"averages, and those of other tokenisations are not quite comparable. {_COUNTS}",
         budget_chart(spots, "bits_per_character_micro", best="down is better"),
+        _listed(spots, "bits_per_character_micro"),
     )
 
 
 def budget_chart(spots: Sequence[Spot], metric: str, *, best: str) -> dict[str, Any]:
-    """Score against parameters on a logarithmic axis, each model named."""
+    """Score against parameters on a logarithmic axis, each model named or numbered."""
     alt = altair()
-    percent = metric.startswith("accuracy")
-    scale = 100 if percent else 1
-    rows = [
-        {
-            "s": spot.source,
-            "m": spot.model,
-            "p": spot.parameters,
-            "y": rounded(scale * spot.value),
-            "low": rounded(scale * (spot.value - (spot.spread or 0))),
-            "high": rounded(scale * (spot.value + (spot.spread or 0))),
-            "note": spot.note,
-            "label": label,
-        }
-        for spot, label in zip(spots, _label_places(spots), strict=True)
-    ]
+    scale = 100 if metric.startswith("accuracy") else 1
     sources = list(dict.fromkeys(spot.source for spot in spots))
     chosen = alt.selection_point(name="source", fields=["s"], bind="legend")
-    faded = alt.condition(chosen, alt.value(1), alt.value(0.12))
     x = alt.X(
         "p:Q",
         title="parameters",
@@ -100,78 +97,130 @@ def budget_chart(spots: Sequence[Spot], metric: str, *, best: str) -> dict[str, 
         axis=alt.Axis(format="~s", labelOverlap=True),
     )
     title = f"{axis_title(metric)}, {best}"
-    y = alt.Y("y:Q", title=title, scale=alt.Scale(zero=False))
-    scales = {
-        "color": alt.Color(
-            "s:N",
-            title=None,
-            scale=alt.Scale(domain=sources, range=colours(sources)),
-            legend=alt.Legend(orient="bottom", columns=1, labelLimit=0),
-        ),
-        "opacity": faded,
-    }
-    base = alt.Chart().encode(x=x, **scales)
+    ends = [rounded(scale * end) for end in _scores(spots)]
+    axis = {"title": title, "scale": alt.Scale(domain=ends, nice=False, zero=False)}
+    tint = alt.Scale(domain=sources, range=colours(sources))
+    legend = alt.Legend(orient="bottom", columns=1, labelLimit=0)
+    base = alt.Chart().encode(
+        x=x,
+        color=alt.Color("s:N", title=None, scale=tint, legend=legend),
+        opacity=alt.condition(chosen, alt.value(1), alt.value(0.12)),
+    )
     shapes = ["circle", "diamond", "square", "triangle-up"]
-    points = base.mark_point(filled=True, size=80).encode(
-        y=y,
+    papers = alt.datum.s == PAPER
+    points = base.mark_point(filled=True, strokeWidth=1.8).encode(
+        y=alt.Y("y:Q", **axis),
         shape=alt.Shape("s:N", title=None, scale=alt.Scale(domain=sources, range=shapes)),
+        stroke=alt.Stroke("s:N", title=None, scale=tint, legend=legend),
+        # The paper's are larger and hollow, so that one of ours at the same place is seen in it.
+        size=alt.condition(papers, alt.value(150), alt.value(55)),
+        fillOpacity=alt.condition(papers, alt.value(0), alt.value(1)),
         tooltip=[
             alt.Tooltip("m:N", title="model"),
             alt.Tooltip("s:N", title="from"),
+            alt.Tooltip("k:Q", title="number"),
             alt.Tooltip("p:Q", title="parameters", format=",~r"),
             alt.Tooltip("y:Q", title=metric, format=".4~g"),
             alt.Tooltip("note:N", title="note"),
+            alt.Tooltip("near:N", title="at the same place"),
         ],
     )
-    bars = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", title=title), y2="high:Q")
-    names = (
-        base.transform_filter("isValid(datum.label)")
-        .transform_calculate(label=f"{scale} * datum.label")
-        # There is room for names beside the points on a wide screen only.
-        .mark_text(align="left", dx=7, fontSize={"expr": "width < 560 ? 0 : 10"})
-        .encode(y=alt.Y("label:Q", title=title), text="m:N")
-    )
+    bars = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", **axis), y2="high:Q")
+    layers = [bars, points.add_params(chosen), *_names(alt, base, axis)]
     chart = (
-        alt.layer(bars, points.add_params(chosen), names, data=alt.Data(values=rows))
-        .properties(width="container", height=380)
+        alt.layer(*layers, data=alt.Data(values=_rows(spots, scale)))
+        .properties(width="container", height=HEIGHT)
         .resolve_legend(color="shared")
     )
     return chart.to_dict()
+
+
+def _names(alt: Any, base: Any, axis: dict[str, Any]) -> list[Any]:
+    """Texts on either side of their points: names on a wide screen, numbers on a narrow one."""
+    layers = []
+    for kind, sign in (("wide", "<"), ("narrow", ">=")):
+        for side in ("left", "right"):
+            size = {"expr": f"width {sign} {WIDE} ? 0 : 10"}
+            align, dx = ("right", -GAP) if side == "left" else ("left", GAP)
+            layers.append(
+                base.transform_filter(f"datum.{kind} && datum.{kind}.side == '{side}'")
+                .transform_calculate(at=f"datum.{kind}.y", t=f"datum.{kind}.text")
+                .mark_text(align=align, dx=dx, baseline="middle", fontSize=size)
+                .encode(y=alt.Y("at:Q", **axis), text="t:N")
+            )
+    return layers
+
+
+def _rows(spots: Sequence[Spot], scale: float) -> list[dict[str, Any]]:
+    """What the chart knows of each spot."""
+    places, numbers = _places(spots), _numbered(spots)
+    together = near(places, min(_WIDTHS["narrow"]))
+    texts = {
+        "wide": [(spot.model, str(k)) for spot, k in zip(spots, numbers, strict=True)],
+        "narrow": [(str(k),) for k in numbers],
+    }
+    labels = {kind: place_labels(places, texts[kind], _WIDTHS[kind]) for kind in _WIDTHS}
+    low, high = _scores(spots)
+    pixel = scale * (high - low) / HEIGHT
+    rows = []
+    for k, spot in enumerate(spots):
+        value, spread = scale * spot.value, scale * (spot.spread or 0)
+        others = [f"{numbers[n]} {spots[n].model} ({spots[n].source})" for n in together[k]]
+        row = {"s": spot.source, "m": spot.model, "k": numbers[k], "p": spot.parameters}
+        row |= {
+            "y": rounded(value),
+            "low": rounded(value - spread),
+            "high": rounded(value + spread),
+        }
+        row |= {"note": spot.note, "near": "; ".join(others) or "nothing else"}
+        for kind in _WIDTHS:
+            label = labels[kind][k]
+            if label is not None:
+                side = "left" if label.left else "right"
+                row[kind] = {"y": value + pixel * label.rise, "text": label.text, "side": side}
+        rows.append(row)
+    return rows
+
+
+def _places(spots: Sequence[Spot]) -> list[tuple[float, float]]:
+    """Each spot as a share of the chart's width, and its height in pixels."""
+    left, right = (math.log(size) for size in _sizes(spots))
+    low, high = _scores(spots)
+    return [
+        (
+            (math.log(spot.parameters) - left) / (right - left),
+            (spot.value - low) / (high - low) * HEIGHT,
+        )
+        for spot in spots
+    ]
 
 
 def _sizes(spots: Sequence[Spot]) -> list[float]:
     return [min(s.parameters for s in spots) / 1.25, max(s.parameters for s in spots) * 1.6]
 
 
-def _label_places(spots: Sequence[Spot]) -> list[float | None]:
-    """Where each name can stand beside its point without touching another, as a score; None where
-    there is no room. Reckoned for a wide chart; the last spots choose first."""
-    width, height, line, letter = 1100.0, 380.0, 11.0, 5.6
-    left, right = (math.log(size) for size in _sizes(spots))
-    low, high = min(s.value for s in spots), max(s.value for s in spots)
-    unit = (high - low or 1.0) / height
-    taken = []
-    for spot in spots:
-        x = (math.log(spot.parameters) - left) / (right - left) * width
-        y = spot.value / unit
-        taken.append((x - 5, x + 5, y - 4, y + 4))
-    places: list[float | None] = [None] * len(spots)
-    for number in reversed(range(len(spots))):
-        spot = spots[number]
-        x = (math.log(spot.parameters) - left) / (right - left) * width + 7
-        for shift in (0, 6, -6, 10, -10, 15, -15):
-            y = spot.value / unit + shift
-            box = (x, x + letter * len(spot.model), y - line / 2, y + line / 2)
-            if not any(_touch(box, other) for other in taken):
-                taken.append(box)
-                places[number] = y * unit
-                break
-    return places
+def _scores(spots: Sequence[Spot]) -> tuple[float, float]:
+    """The ends of the vertical axis: a little beyond all scores and their spreads."""
+    low = min(spot.value - (spot.spread or 0) for spot in spots)
+    high = max(spot.value + (spot.spread or 0) for spot in spots)
+    room = 0.04 * (high - low) or 0.1 * abs(low) or 1.0
+    return low - room, high + room
 
 
-def _touch(one: tuple[float, ...], other: tuple[float, ...]) -> bool:
-    apart = one[1] <= other[0] or other[1] <= one[0] or one[3] <= other[2] or other[3] <= one[2]
-    return not apart
+def _numbered(spots: Sequence[Spot]) -> list[int]:
+    """A number for each spot, from the smallest model on."""
+    order = sorted(range(len(spots)), key=lambda k: (spots[k].parameters, spots[k].value))
+    places = {k: number for number, k in enumerate(order, start=1)}
+    return [places[k] for k in range(len(spots))]
+
+
+def _listed(spots: Sequence[Spot], metric: str) -> tuple[str, ...]:
+    """The spots in the order of their numbers."""
+    pairs = sorted(zip(_numbered(spots), spots, strict=True), key=lambda pair: pair[0])
+    return tuple(
+        f"{spot.model}, {spot.source}: {count(spot.parameters)}, {score(metric, spot.value)}"
+        for _, spot in pairs
+    )
 
 
 def _table(anchor: str) -> tuple[str, ...]:
@@ -211,4 +260,5 @@ def _short(name: str) -> str:
     words = model_name(model).replace("Low-rank plus diag.", "LRD").replace("Low-rank", "LR")
     words = words.replace("Baseline ", "")
     tied = " tied" if getattr(model.matrix, "tied", False) else ""
-    return f"{words} {model.size}" + (f"/{rank}" if rank else "") + tied
+    dropout = " dropout" if model.dropout_state else ""
+    return f"{words} {model.size}" + (f"/{rank}" if rank else "") + tied + dropout

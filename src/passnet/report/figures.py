@@ -15,12 +15,16 @@ from passnet.report.speed import SpeedFile
 
 @dataclass(frozen=True)
 class Figure:
-    """A chart with its words; without a specification the words say why there is none."""
+    """A chart with its words; without a specification the words say why there is none.
+
+    points: names of the points that the chart numbers, in that order.
+    """
 
     anchor: str
     title: str
     caption: str
     spec: dict[str, Any] | None
+    points: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
