@@ -9,6 +9,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -162,7 +163,8 @@ def _timed(
             # What a graph needs it has taken when it was made, and takes nothing when it is run.
             graphed = name.endswith((GRAPH, GRAPHED))
             peaks[name] = None if graphed else peak_bytes(work, device)
-            calls[name] = _calls(name, pass_, device, work)
+            rough = partial(_milliseconds, work, device, 2)
+            calls[name] = _calls(name, pass_, device, rough)
     with _no_collection():
         for repeat in range(repeats):
             for name, work in works.items():
@@ -239,13 +241,13 @@ def _backend(contender: Contender, case: Case, device: str) -> str | None:
     return next(name for name, reason in explain(x).items() if reason is None)
 
 
-def _calls(name: str, pass_: str, device: str, work: Callable[[], object]) -> int:
-    """How many calls are timed together."""
+def _calls(name: str, pass_: str, device: str, rough: Callable[[], float]) -> int:
+    """How many calls are timed together, by what one takes roughly where that decides."""
     if pass_ == "one step":
         return STEPS_IN_A_ROW
     if device == "cpu" or name in STEPWISE:
         return 1
-    return max(1, min(IN_A_ROW, round(TOGETHER / _milliseconds(work, device, 2))))
+    return max(1, min(IN_A_ROW, round(TOGETHER / rough())))
 
 
 def _milliseconds(work: Callable[[], object], device: str, calls: int) -> float:
