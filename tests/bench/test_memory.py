@@ -13,6 +13,8 @@ MIB = 2**20
 
 @pytest.mark.skipif(not memory._FORGET.exists(), reason="only Linux tells")
 def test_what_is_held_at_once_counts_and_what_was_there_does_not():
+    before = torch.ones(64 * MIB)
+    del before
     there = torch.ones(16 * MIB)
 
     def work():

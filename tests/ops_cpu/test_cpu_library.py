@@ -62,6 +62,9 @@ def test_a_library_of_other_sources_is_passed_over(tmp_path: Path) -> None:
     assert "other sources" in str(load(tmp_path))
     shutil.copy(own, tmp_path / "_scan.b.so")
     assert isinstance(load(tmp_path), Library)
+    shutil.copy(own, tmp_path / own.name)
+    found = load(tmp_path)
+    assert isinstance(found, Library) and found._loaded._name.endswith(own.name)
 
 
 @pytest.mark.parametrize(

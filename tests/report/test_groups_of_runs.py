@@ -10,7 +10,7 @@ from made_up_runs import experiment_of, write_run
 
 from passnet.config import Averaging, Cosine, LowRankPlusDiagonal
 from passnet.report import groups, text_report, write_page
-from passnet.report.describe import mean_seconds, standing, updates_text
+from passnet.report.describe import mean_seconds, seeds_text, standing, updates_text
 from passnet.report.groups import first_below, group_runs
 from passnet.report.lines import write_line
 from passnet.report.paper import compare, solved
@@ -162,6 +162,8 @@ def test_seeds_that_solve_a_memory_task_are_counted_where_the_paper_has_no_numbe
     write_run(tmp_path / "b", experiment_of(COPY), value=5e-4)
     without, with_number = groups_below(tmp_path)[::-1]
     assert compare(without) is None and solved(without) == "solved by 1 of 3 seeds"
+    write_page([tmp_path], tmp_path / "page.html")
+    assert "solved by 1 of 3 seeds" in (tmp_path / "page.html").read_text()
     assert compare(with_number) is not None and solved(with_number) == ""
 
 
@@ -176,6 +178,14 @@ def test_failed_seeds_are_counted(tmp_path):
     verdict = compare(group)
     assert (verdict.word, verdict.text) == ("partly reached", "by 1 of 4 seeds")
     assert not verdict.good
+
+
+def test_how_seeds_failed_is_said_where_all_did_alike(tmp_path):
+    write_run(tmp_path / "0", experiment_of(COPY), value=5e-4)
+    write_run(tmp_path / "1", experiment_of(COPY, seed=1), value=0.02, diverged=70)
+    assert seeds_text(*groups_below(tmp_path)) == "2, 1 diverged"
+    write_run(tmp_path / "2", experiment_of(COPY, seed=2), value=0.02)
+    assert seeds_text(*groups_below(tmp_path)) == "3, 2 failed"
 
 
 def test_a_diverged_seed_has_failed_and_is_not_unfinished(tmp_path):
