@@ -32,13 +32,13 @@ def _on_cpu(work: Callable[[], object]) -> int | None:
     try:
         ctypes.CDLL(None).malloc_trim(0)
         _FORGET.write_text("5")  # the highest mark starts anew
-        before = _kilobytes("VmRSS")
-        work()
-        return max(0, 1024 * (_kilobytes("VmHWM") - before))
-    except (OSError, AttributeError, KeyError):
+    except (OSError, AttributeError):
         return None
+    before = _kilobytes("VmRSS")
+    work()
+    return max(0, 1024 * (_kilobytes("VmHWM") - before))
 
 
 def _kilobytes(name: str) -> int:
-    lines = (line.split(":") for line in _STATUS.read_text().splitlines())
-    return int({key: rest for key, rest in lines if rest}[name].split()[0])
+    lines = _STATUS.read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith(f"{name}:"))

@@ -16,7 +16,16 @@ from passnet.report.describe import (
     updates_text,
 )
 from passnet.report.groups import Group, Summary, first_below
-from passnet.report.paper import BEYOND, Table, aim_score, compare, paper_score, reached, solved
+from passnet.report.paper import (
+    BEYOND,
+    SOLVED,
+    Table,
+    aim_score,
+    compare,
+    paper_score,
+    reached,
+    solved,
+)
 
 
 @dataclass(frozen=True)
@@ -226,7 +235,7 @@ def _bits(case: Case) -> Cell:
 def _solved_at(case: Case) -> Cell:
     if case.group is None:
         return Cell(numbers.ABSENT)
-    crossings = (first_below(run, "cross_entropy_nats", 1e-3) for run in case.group.runs)
+    crossings = (first_below(run, "cross_entropy_nats", SOLVED) for run in case.group.runs)
     updates = sorted(update for update in crossings if update is not None)
     return Cell(", ".join(map(numbers.whole, updates)) or numbers.ABSENT)
 

@@ -8,9 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from passnet.experiments import names
-from passnet.report.errors import ReportError
 from passnet.report.markdown import Block, blocks_html, read_blocks
-from passnet.report.read import Folder
+from passnet.report.read import Folder, read_text
 
 NOTES_FILE = "NOTES.md"
 TITLE = "Notes on these results"
@@ -49,17 +48,9 @@ def anchors_of(notes: Iterable[Notes]) -> dict[str, tuple[str, ...]]:
     return found
 
 
-def notes_text(file: Path) -> str:
-    """What a file of notes says."""
-    try:
-        return file.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReportError(f"{file} cannot be read ({error})") from error
-
-
 def _read(file: Path, anchor: str) -> Notes:
     blocks, about = [], {}
-    for block in read_blocks(notes_text(file)):
+    for block in read_blocks(read_text(file)):
         if block.kind == "heading" and block.text == TITLE:
             continue  # the section that shows them is called so
         presets = tuple(presets_named(block)) if block.kind == "item" else ()

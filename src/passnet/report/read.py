@@ -120,6 +120,14 @@ def _run_folders(root: Path) -> Iterator[Path]:
             yield Path(folder)
 
 
+def read_text(path: Path) -> str:
+    """What a file of words says."""
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReportError(f"{path} cannot be read ({error})") from error
+
+
 def _read_json(path: Path) -> dict[str, Any]:
     try:
         record = json.loads(path.read_bytes())

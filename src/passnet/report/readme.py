@@ -11,7 +11,7 @@ from passnet.report.errors import ReportError
 from passnet.report.groups import Group, group_runs
 from passnet.report.lines import HEADER, write_line
 from passnet.report.paper import BEYOND, TABLES, Table
-from passnet.report.read import Folder, find_runs
+from passnet.report.read import Folder, find_runs, read_text
 from passnet.report.shortfalls import shortfalls
 from passnet.report.speedup import speedup_table
 from passnet.report.write import write_whole
@@ -95,7 +95,7 @@ def update_readme(
     notes say of rows that fall short where it asks for that.
     """
     path = Path(readme)
-    text = new = _read(path)
+    text = new = read_text(path)
     for passage in _passages(path, folders, benchmarks):
         new = passage.put_into(path, new)
     if new != text:
@@ -108,7 +108,7 @@ def readme_disagreement(
 ) -> str | None:
     """None where README and files agree, else one sentence with the first difference."""
     path = Path(readme)
-    text = _read(path)
+    text = read_text(path)
     found = (p.disagreement(path, text) for p in _passages(path, folders, benchmarks))
     return next((difference for difference in found if difference is not None), None)
 
@@ -121,13 +121,6 @@ def _passages(path: Path, folders: Iterable[Folder], benchmarks: Folder | None) 
     if benchmarks is not None and has_marks(path, SPEED):
         passages.append(_Passage(SPEED, speedup_table(benchmarks)))
     return passages
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ReportError(f"{path} cannot be read ({error})") from error
 
 
 def _section(table: Table, groups: Sequence[Group]) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from passnet.report.errors import ReportError
-from passnet.report.notes import NOTES_FILE, notes_text
-from passnet.report.read import Folder
+from passnet.report.notes import NOTES_FILE
+from passnet.report.read import Folder, read_text
 
 _HEADING = "## Where a row falls short\n"
 
@@ -18,7 +18,7 @@ def shortfalls(folders: Iterable[Folder]) -> str:
     path = next((path for path in paths if path.is_file()), None)
     if path is None:
         raise ReportError(f"there is no {' and no '.join(map(str, paths))} to quote")
-    _, found, rest = notes_text(path).partition(_HEADING)
+    _, found, rest = read_text(path).partition(_HEADING)
     if not found:
         raise ReportError(f"{path} needs a heading {_HEADING.strip()!r}, whose section is quoted")
     return rest.partition("\n## ")[0].strip()
