@@ -27,7 +27,7 @@ PARAMETERS = ["input_weight", "bias", "recurrent.expand", "recurrent.project", "
 def found_for(case: Case) -> dict[str, Contender]:
     """All contenders of a CPU, and ours in the precision that it has on a GPU."""
     found = contenders(case, device="cpu")
-    layer = contenders(case, device="cpu", loops=False)["passnet"].layer.bfloat16()
+    layer = contenders(case, device="cpu", among="layers")["passnet"].layer.bfloat16()
     return found | {"passnet bf16": Contender("passnet bf16", layer, torch.bfloat16)}
 
 

@@ -295,11 +295,15 @@ def test_growth_is_told_size_by_size():
         sizes = (256, d, steps, 20, "float32")
         return Row(f"growth in {shape}: GRU", *sizes, pass_, contender, milliseconds, 0.0, None)
 
-    rows = [row("T", 24, 200, 2.1), row("T", 24, 100, 1.0), row("T", 24, 100, 9.0, "one step")]
+    rows = [row("T", 24, 200, 2.1), row("T", 24, 100, 1.0)]
     rows += [row("d", 8, 100, 1.0), row("d", 16, 100, 1.5), row("d", 16, 100, 7.0, contender="x")]
     assert growth(rows) == [
         "n=256 d=24 B=20, forward: T = 100, 200 takes 1.000, 2.100 ms, 2.10x for each doubling",
         "n=256 T=100 B=20, forward: d = 8, 16 takes 1.000, 1.500 ms, 1.50x for each doubling",
+    ]
+    graphs = [row("T", 24, steps, steps / 200, contender="passnet graph") for steps in (100, 200)]
+    assert growth(rows + graphs) == [
+        "n=256 d=24 B=20, forward: T = 100, 200 takes 0.500, 1.000 ms, 2.00x for each doubling"
     ]
 
 
@@ -311,10 +315,13 @@ def test_ratios_to_ours_as_it_is_and_like_for_like():
     rows = [row("passnet", 2.0), row("passnet graph", 1.0), row("passnet bf16", 1.6, short)]
     rows += [row("nn.GRU", 8.0), row("nn.GRU tf32", 6.0), row("nn.GRU graph", 7.0)]
     rows += [row("nn.GRU bf16", 4.0, short), row("nn.GRU bf16 graph", 3.0, short)]
+    rows += [row("passnet fp16", 0.5, "float16"), row("nn.GRU fp16", 3.0, "float16")]
     found = {r["contender"]: (r["ratio"], r["like"]) for r in ratios(rows)}
     assert found == {
         "passnet graph": (0.5, None),
         "passnet bf16": (0.8, None),
+        "passnet fp16": (0.25, None),
+        "nn.GRU fp16": (1.5, 6.0),
         "nn.GRU": (4.0, 4.0),
         "nn.GRU tf32": (3.0, 3.0),  # ours has no faster mode that has to be asked for
         "nn.GRU graph": (3.5, 7.0),

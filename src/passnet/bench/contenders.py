@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,10 @@ from passnet.bench.cases import Case
 from passnet.bench.loop import LoopRNN
 from passnet.layers import GRU, LSTM
 
+SHORT = {"bf16": torch.bfloat16, "fp16": torch.float16}
+"""Lower precisions, as they end the names of contenders."""
+Among = Literal["everyone", "layers", "float32"]
+"""Who is timed: the slow loops over time too, or all layers, or ours and torch.nn's in float32."""
 STEPWISE = ("passnet eager", "passnet reference", "loop", "compiled loop")
 """Contenders that pay for every step in Python: timed fewer times."""
 
@@ -43,8 +47,8 @@ class Contender:
             torch.backends.cuda.matmul.allow_tf32, torch.backends.cudnn.allow_tf32 = before
 
 
-def contenders(case: Case, *, device: str, loops: bool = True) -> dict[str, Contender]:
-    """Everyone who can run the case on this device, ours first.
+def contenders(case: Case, *, device: str, among: Among = "everyone") -> dict[str, Contender]:
+    """Those of them who can run the case on this device, ours first.
 
     Ours and the loops have one set of weights, rounded where a precision is lower. Layers of
     torch.nn have other matrices, so they compute something else, from weights of their own.
@@ -52,22 +56,17 @@ def contenders(case: Case, *, device: str, loops: bool = True) -> dict[str, Cont
     ours = _ours(case, device)
     theirs = nn.GRU if case.cell == "gru" else nn.LSTM
     name = f"nn.{theirs.__name__}"
-    found = [
-        Contender("passnet", ours),
-        Contender(name, theirs(case.m, case.n, device=device)),
-        Contender(
-            f"nn.LSTM(proj_size={case.d})",
-            nn.LSTM(case.m, case.n, proj_size=case.d, device=device),
-        ),
-    ]
-    if device != "cpu":
-        bf16 = {"device": device, "dtype": torch.bfloat16}
-        found += [
-            Contender("passnet bf16", _ours(case, device).bfloat16(), torch.bfloat16),
-            Contender(f"{name} tf32", theirs(case.m, case.n, device=device), tf32=True),
-            Contender(f"{name} bf16", theirs(case.m, case.n, **bf16), torch.bfloat16),
-        ]
-    if loops:
+    sizes = {"input_size": case.m, "hidden_size": case.n, "device": device}
+    found = [Contender("passnet", ours), Contender(name, theirs(**sizes))]
+    if among != "float32":
+        projected = nn.LSTM(**sizes, proj_size=case.d)
+        found.append(Contender(f"nn.LSTM(proj_size={case.d})", projected))
+    if among != "float32" and device != "cpu":
+        found.append(Contender(f"{name} tf32", theirs(**sizes), tf32=True))
+        for short, dtype in SHORT.items():
+            found.append(Contender(f"passnet {short}", _ours(case, device).to(dtype), dtype))
+            found.append(Contender(f"{name} {short}", theirs(**sizes, dtype=dtype), dtype))
+    if among == "everyone":
         found += [
             Contender(f"passnet {backend}", _ours(case, device, backend))
             for backend in ("eager", "reference")

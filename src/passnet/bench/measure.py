@@ -17,7 +17,7 @@ from torch import Tensor
 
 from passnet.bench.cases import Case
 from passnet.bench.check import check
-from passnet.bench.contenders import STEPWISE, Contender, contenders, gradients, states
+from passnet.bench.contenders import STEPWISE, Among, Contender, contenders, gradients, states
 from passnet.bench.memory import peak_bytes
 
 Listener = Callable[[str], None]
@@ -58,12 +58,18 @@ class Row:
 
 
 def measure(
-    case: Case, *, device: str, repeats: int, loops: bool = True, listener: Listener = print
+    case: Case,
+    *,
+    device: str,
+    repeats: int,
+    among: Among = "everyone",
+    steps: bool = True,
+    listener: Listener = print,
 ) -> list[Row]:
-    """All contenders on one case: forward, forward and backward, and one streaming step."""
-    if loops:
+    """Contenders on one case: forward, forward and backward, and one streaming step, if asked."""
+    if among == "everyone":
         torch.compiler.reset()  # every case compiles its own loop
-    found = contenders(case, device=device, loops=loops)
+    found = contenders(case, device=device, among=among)
     torch.manual_seed(1)
     x = torch.randn(case.T, case.B, case.m, device=device)
     grad = torch.randn(case.T, case.B, case.n, device=device)
@@ -73,6 +79,8 @@ def measure(
         listener(f"{case.label}, {pass_}")
         works = dict(_works(found, x, grad, pass_))
         rows += _timed(case, found, works, pass_, device, repeats)
+    if not steps:
+        return rows
     listener(f"{case.label}, one step")
     return rows + _steps(case, found, device, repeats)
 

@@ -11,7 +11,8 @@ from typing import Any
 
 import torch
 
-from passnet.bench.measure import WAYS, Row
+from passnet.bench.contenders import SHORT
+from passnet.bench.measure import GRAPH, WAYS, Row
 from passnet.training.machine import commit, machine, versions
 
 
@@ -56,7 +57,8 @@ def ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 def _twin(row: Row) -> str:
     """Our layer, run as somebody else's is."""
-    short = " bf16" if row.dtype == "bfloat16" else ""
+    names = {str(dtype).removeprefix("torch."): f" {name}" for name, dtype in SHORT.items()}
+    short = names.get(row.dtype, "")
     way = next((way for way in WAYS if row.contender.endswith(way)), "")
     return f"passnet{short}{way}"
 
@@ -66,13 +68,17 @@ def _case(row: Row) -> tuple[object, ...]:
 
 
 def growth(rows: Sequence[Row]) -> list[str]:
-    """How our times grow where cases differ in one size only, doubled from each to the next."""
+    """How our times grow where cases differ in one size only, doubled from each to the next.
+
+    Those of CUDA graphs where there are any: of a call a part is the host's.
+    """
+    graph = f"passnet{GRAPH}"
+    ours = graph if any(row.contender == graph for row in rows) else "passnet"
     lines = []
     for size, rest in (("T", "d"), ("d", "T")):
         sweeps: dict[tuple[object, ...], list[Row]] = {}
         for row in rows:
-            ours = row.contender == "passnet" and row.pass_ != "one step"
-            if ours and row.shape.startswith(f"growth in {size}"):
+            if row.contender == ours and row.shape.startswith(f"growth in {size}"):
                 key = (row.shape, row.n, getattr(row, rest), row.B, row.pass_)
                 sweeps.setdefault(key, []).append(row)
         for (_, n, other, batch, pass_), found in sweeps.items():

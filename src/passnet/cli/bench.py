@@ -43,7 +43,8 @@ def add(commands) -> None:
     parser.add_argument(
         "--growth",
         action="store_true",
-        help="time one layer with 1, 2, 4 and 8 times the steps, and the rank: cost is linear",
+        help="time layers with 1, 2, 4 and 8 times the steps, and the rank, in float32 and beside "
+        "torch.nn's alone: cost is linear",
     )
     parser.add_argument("--no-loops", action="store_true", help="leave out the slow Python loops")
     parser.add_argument("--out", type=Path, metavar="FILE", help="also write the rows as JSON")
@@ -94,13 +95,14 @@ def _measured(args: argparse.Namespace, device: str) -> int:
             file=sys.stderr,
         )
         return USAGE
-    rows = []
+    rows, among = [], "float32" if args.growth else "layers" if args.no_loops else "everyone"
     for case in cases:
         rows += measure(
             case,
             device=device,
             repeats=args.repeats,
-            loops=not (args.no_loops or args.growth),
+            among=among,
+            steps=not args.growth,
             listener=lambda text: print(text, file=sys.stderr, flush=True),
         )
         content = record(rows, device=device, measured=args.commit)
