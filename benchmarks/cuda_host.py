@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 import passnet
-from passnet.ops import scan_op
+from passnet.ops import direct
 
 STEPS, BATCH, UNITS = 4, 20, 128
 IN_A_ROW, REPEATS = 200, 5
@@ -114,7 +114,7 @@ class Waiting(nn.Module):
 
 def watch_backward() -> None:
     """Have every backward pass of our layers leave its marks."""
-    inner = scan_op._Direct.backward
+    inner = direct._Node.backward
 
     def backward(ctx, *grads):
         marks.append(time.perf_counter_ns())
@@ -122,7 +122,7 @@ def watch_backward() -> None:
         marks.append(time.perf_counter_ns())
         return found
 
-    scan_op._Direct.backward = staticmethod(backward)
+    direct._Node.backward = staticmethod(backward)
 
 
 def parts(layer: nn.Module) -> list[float]:

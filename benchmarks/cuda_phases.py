@@ -18,7 +18,8 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests"))
 from gpu.scan_cases import Case, cast, make
 
 from passnet.ops.cuda import large, large_plan
-from passnet.ops.cuda.chip import Chip, Launches, gpu
+from passnet.ops.cuda.chip import Chip, gpu
+from passnet.ops.cuda.launches import Launches
 
 # Each phase ends behind (or before) the one place where this text stands.
 PHASES = {
@@ -89,9 +90,9 @@ class Marked(Chip):
         made = self.on.kernel(with_marks(source), name, options=options, shared=shared)
         cycles = self.cycles
 
-        class Counting:
-            def launch(self, grid, threads, arguments, *, cooperative=False) -> None:
-                made.launch(grid, threads, [*arguments, cycles], cooperative=cooperative)
+        class Counting(Launches):
+            def start(self, grid, threads, arguments, cooperative) -> None:
+                made.start(grid, threads, [*arguments, cycles], cooperative)
 
         return Counting()
 

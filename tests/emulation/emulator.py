@@ -17,6 +17,7 @@ import torch
 
 from passnet.ops.cuda.chip import Chip
 from passnet.ops.cuda.compile import read_source
+from passnet.ops.cuda.launches import Arguments, Grid, Launches
 
 HERE = Path(__file__).parent
 COMPILER = shutil.which("g++") if sys.platform == "linux" else None
@@ -61,7 +62,7 @@ def _argument(given: torch.Tensor | int | None) -> _Argument:
     return _Argument(given.data_ptr(), given.numel() * given.element_size(), given.element_size())
 
 
-class EmulatedKernel:
+class EmulatedKernel(Launches):
     """One entry point of a compiled source."""
 
     def __init__(self, chip: Emulator, library: ctypes.CDLL, name: str, shared: int) -> None:
@@ -69,14 +70,7 @@ class EmulatedKernel:
         self.function = library[f"launch_{name}"]
         self.function.restype = ctypes.c_char_p
 
-    def launch(
-        self,
-        grid: tuple[int, int, int],
-        threads: int,
-        arguments: list[torch.Tensor | int | None],
-        *,
-        cooperative: bool = False,
-    ) -> None:
+    def start(self, grid: Grid, threads: int, arguments: Arguments, cooperative: bool) -> None:
         if cooperative and grid[0] * grid[1] * grid[2] > self.chip.processors:
             raise EmulationError(f"{grid} blocks cannot all run on {self.chip.processors}")
         scan = self.name.startswith("scan")

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import copy
+from contextlib import contextmanager
 
 import pytest
 import torch
 from accuracy import assert_all_accurate
 
 import passnet
+from passnet.layers import recurrent
 from passnet.layers.streaming import short_step
+from passnet.ops.cuda.tape import Tape
 
 pytestmark = [
     pytest.mark.gpu,
@@ -63,6 +66,47 @@ def judged(rnn, x, *, found=None, numbers=numbers, **words):
         reference=numbers(reference, x, **words),
         truth=numbers(truth, x.double() if x.is_floating_point() else x, **words),
     )
+
+
+@contextmanager
+def the_long_way():
+    """Calls as they are made for the first time."""
+    short, recurrent.again = recurrent.again, lambda *_: None
+    try:
+        yield
+    finally:
+        recurrent.again = short
+
+
+@pytest.mark.parametrize("matrix", [*MATRICES, passnet.LowRankPlusDiagonal(50)], ids=repr)
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_calls_made_over_and_over_are_the_same_bit_for_bit(
+    monkeypatch, kind, options, matrix, dtype
+):
+    played, play = [], Tape.__call__
+    monkeypatch.setattr(Tape, "__call__", lambda *given: played.append(1) or play(*given))
+    rnn = layer(kind, options, size=128, matrix=matrix, dtype=dtype)
+    parameters = list(rnn.parameters())
+
+    def called(x, weights):
+        output, state = rnn(x)
+        loss = (output * weights).sum() + (state[0] if isinstance(state, tuple) else state).sum()
+        return [output.detach(), loss.detach(), *torch.autograd.grad(loss, parameters)]
+
+    for call in range(5):
+        x = torch.randn(33, 5, 6, device="cuda", dtype=dtype)
+        weights = torch.randn(33, 5, 128, device="cuda", dtype=dtype)
+        found, before = called(x, weights), len(played)
+        with the_long_way():
+            assert all(map(torch.equal, found, called(x, weights)))
+        assert len(played) == before
+        # The sum for a second bias of dense matrices is PyTorch's, so their backward is not taped.
+        each = 1 if getattr(rnn, "recurrent_bias", False) else 2
+        assert before == each * max(0, call - 1)
+        with torch.no_grad():
+            for parameter in parameters:
+                parameter.mul_(1.01)
 
 
 @pytest.mark.parametrize("matrix", MATRICES, ids=repr)

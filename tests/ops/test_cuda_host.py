@@ -13,8 +13,9 @@ import passnet
 from passnet.ops.cuda import driver as cuda_driver
 from passnet.ops.cuda import engine
 from passnet.ops.cuda.call import Call
+from passnet.ops.cuda.launches import Launch
 
-OURS, ANOTHER = 0x1000, 0x2000
+OURS, ANOTHER, STREAM = 0x1000, 0x2000, 7
 
 
 @pytest.mark.parametrize("kind", [passnet.GRU, passnet.LSTM])
@@ -57,12 +58,14 @@ class Driver:
         return 0
 
     def cuLaunchKernel(self, function, *place):
-        *sizes, _stream, pointers, _extra = place
+        *sizes, stream, pointers, extra = place
+        assert stream.value == STREAM and extra in (None, "together")
         values = [ctypes.c_uint64.from_address(at).value for at in pointers]
-        self.launched.append((self.current, sizes, values))
+        self.launched.append((self.current, [*sizes, extra == "together"], values))
         return self.status
 
-    cuLaunchCooperativeKernel = None
+    def cuLaunchCooperativeKernel(self, *place):
+        return self.cuLaunchKernel(*place, "together")
 
     def cuGetErrorString(self, status, at):
         at._obj.value = b"out of luck"
@@ -74,7 +77,7 @@ def driver(monkeypatch) -> Driver:
     made = Driver()
     monkeypatch.setattr(cuda_driver, "_driver", lambda: made)
     monkeypatch.setattr(cuda_driver, "_context", lambda device: ctypes.c_void_p(OURS))
-    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: 7, raising=False)
+    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: STREAM, raising=False)
     monkeypatch.setattr(cuda_driver, "device_limits", lambda device: (132, 232448, "sm_90"))
     monkeypatch.setattr(cuda_driver, "cubin", lambda *_, **__: b"")
     monkeypatch.setattr(cuda_driver, "_loaded", lambda binary: None)
@@ -90,8 +93,39 @@ def test_what_a_launch_hands_over(driver):
     given = torch.zeros(3)
     kernel().launch((5, 2, 1), 128, [given, None, 2**40])
     ((context, sizes, values),) = driver.launched
-    assert (context, sizes) == (OURS, [5, 2, 1, 128, 1, 1, 64])
+    assert (context, sizes) == (OURS, [5, 2, 1, 128, 1, 1, 64, False])
     assert values == [given.data_ptr(), 0, 2**40]
+
+
+def volley(*launches):
+    """Some launches, each of a grid, threads, whether all at once, and places, to be made again."""
+    numbered = [(Launch(kernel(), *how, [], at_once), places) for *how, at_once, places in launches]
+    return cuda_driver.Kernel.together(numbered)
+
+
+def test_launches_that_were_prepared_hand_over_the_same(driver):
+    first, second = torch.zeros(3), torch.zeros(5)
+    prepared = volley(
+        ((5, 2, 1), 128, False, [1, 0, 3]),
+        ((7, 1, 1), 64, True, [2, 1]),
+        ((1, 1, 4), 32, False, [4]),
+    )
+    for one, other in ((first, second), (second, first)):
+        driver.launched.clear()
+        prepared([one, other], [2**40, 6])
+        assert driver.launched == [
+            (OURS, [5, 2, 1, 128, 1, 1, 64, False], [one.data_ptr(), 0, 2**40]),
+            (OURS, [7, 1, 1, 64, 1, 1, 64, True], [other.data_ptr(), one.data_ptr()]),
+            (OURS, [1, 1, 4, 32, 1, 1, 64, False], [6]),
+        ]
+
+
+def test_prepared_launches_end_at_one_that_fails(driver):
+    prepared = volley(((1, 1, 1), 32, False, [1]), ((2, 1, 1), 32, False, [1]))
+    driver.current, driver.status = ANOTHER, 701
+    with pytest.raises(cuda_driver.CompileError, match="701: out of luck"):
+        prepared([torch.zeros(1)], [])
+    assert len(driver.launched) == 1 and driver.current == ANOTHER
 
 
 def test_a_launch_leaves_the_context_as_it_was(driver):
@@ -109,12 +143,18 @@ def test_a_launch_that_fails_says_why(driver):
     assert driver.current == ANOTHER
 
 
-def test_threads_do_not_mix_their_arguments(driver):
+@pytest.mark.parametrize("ahead", [False, True])
+def test_threads_do_not_mix_their_arguments(driver, ahead):
     made, before = kernel(), sys.getswitchinterval()
+    prepared = volley(((1, 1, 1), 32, False, [1] * 12))
+
+    def launch(number):
+        prepared([], [number]) if ahead else made.launch((1, 1, 1), 32, [number] * 12)
+
     sys.setswitchinterval(1e-6)
     try:
         with ThreadPoolExecutor(8) as pool:
-            list(pool.map(lambda i: made.launch((1, 1, 1), 32, [i] * 12), range(400)))
+            list(pool.map(launch, range(400)))
     finally:
         sys.setswitchinterval(before)
     assert all(len(set(values)) == 1 for _, _, values in driver.launched)

@@ -16,6 +16,7 @@ from passnet.config.matrix import Dense, MatrixSpec
 from passnet.layers.arguments import check_probability, check_row_norm, check_sizes
 from passnet.layers.describe import describe
 from passnet.layers.dropout import Dropouts
+from passnet.layers.repeating import again
 from passnet.layers.same_function import check_reset, note_reset
 from passnet.layers.sequences import Sequences, read_sequences
 from passnet.layers.streaming import check_step, check_step_shape, short_step
@@ -164,6 +165,9 @@ class RecurrentLayer(nn.Module, ABC):
         one over their gradients: any number may then stand there.
         Integer inputs, without the feature axis, are symbols: the same as one-hot vectors.
         """
+        quick = again(self, input, hx, lengths)
+        if quick is not None:
+            return quick[0], self._join(quick[1])
         x, dtype, starts, sequences = self._read(input, hx, lengths)
         output, finals = self._run(x, dtype, starts, sequences, zero_padding)
         return sequences.write(output), self._join([sequences.write_state(s) for s in finals])

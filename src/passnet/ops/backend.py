@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 from torch import Tensor
+
+if TYPE_CHECKING:
+    from passnet.ops.direct import Again
 
 Call = TypeVar("Call")
 
@@ -30,6 +33,10 @@ class Backend(ABC, Generic[Call]):
     @abstractmethod
     def run(self, call: Call) -> list[Tensor]:
         """The scan's outputs, differentiable."""
+
+    def again(self, call: Call) -> Again | None:
+        """Ordinary calls of the same kind and shapes, where there is a shorter way to them."""
+        return None
 
 
 def choose(backends: Sequence[Backend[Call]], wanted: str, call: Call) -> Backend[Call]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import Field
 from typing import Any, ClassVar, Generic, Self, TypeVar
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from passnet.ops.inputs import Inputs, Source
-from passnet.ops.precision import accumulation_dtype
+from passnet.ops.precision import accumulation_dtype, in_dtype, without_autocast
 from passnet.ops.transforms import stand_in
 
 
@@ -116,6 +116,10 @@ def step_by_step(call: ScanCall, count: int) -> Tensor:
 
 
 Call = TypeVar("Call", bound=ScanCall)
+Repetition = Callable[[Sequence[Tensor]], list[Tensor]]
+"""A pass again, with what it is given now."""
+ALIGNED = 16
+"""Bytes that divide the addresses of tensors which kernels of any shape take as they are."""
 
 
 class Engine(ABC, Generic[Call]):
@@ -128,6 +132,8 @@ class Engine(ABC, Generic[Call]):
     """Whether it looks at the addresses of tensors, and not only calls PyTorch with them."""
     starts_from_nothing: ClassVar[bool] = False
     """Whether it takes calls without initial states, which have no gradients of such then."""
+    records: ClassVar[bool] = False
+    """Whether `record` finds shorter ways."""
 
     @abstractmethod
     def refuses(self, call: Call) -> str | None:
@@ -166,6 +172,43 @@ class Engine(ABC, Generic[Call]):
     ) -> tuple[Tensor, Tensor | None]:
         """Those of a call's input matrices and biases, for engines with a faster way."""
         return inputs.gradients(grad_drive)
+
+    def gradients(
+        self,
+        call: Call,
+        grads: Sequence[Tensor | None],
+        live: Sequence[Tensor],
+        kept: Sequence[Tensor],
+        *,
+        last: bool,
+    ) -> list[Tensor]:
+        """Those of a call's live tensors, in their order and dtypes, from those of its outputs."""
+        found = without_autocast(call.device, self._in_order, call, grads, kept, last)
+        return [in_dtype(grad, tensor.dtype) for grad, tensor in zip(found, live, strict=True)]
+
+    def _in_order(
+        self, call: Call, grads: Sequence[Any], kept: Sequence[Tensor], last: bool
+    ) -> list[Tensor]:
+        count = call.output_count
+        backward = self.last_backward if last else self.backward
+        found = backward(call, list(grads), list(kept[:count]), list(kept[count:]))
+        source = call.source
+        if isinstance(source, Tensor):
+            return found
+        grad_drive = in_dtype(found[0], source.weight.dtype)
+        weight, bias = self.input_gradients(source, grad_drive, call)
+        found[:1] = (weight,) if bias is None else (weight, bias)
+        return [source.features_gradient(grad_drive), *found] if source.needs_gradient else found
+
+    def record(
+        self, given: Sequence[Tensor], work: Callable[[], list[Tensor]]
+    ) -> tuple[list[Tensor], Repetition | None]:
+        """(what a pass returns that reads these tensors alone, a shorter way to do it again).
+
+        It may be done again with other tensors of the same shapes. All of them, now and then, are
+        dense and `ALIGNED`.
+        """
+        return work(), None
 
 
 def filled(grads: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> list[Tensor]:

@@ -7,17 +7,17 @@ compute), its plain loop, its weight gradients and its engines (who computes the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Generic
+from typing import Generic
 
 import torch
 from torch import Tensor
 
 from passnet.ops.backend import Backend, BackendRefused, refusal
-from passnet.ops.precision import in_dtype, without_autocast
+from passnet.ops.direct import Again, Direct
+from passnet.ops.precision import without_autocast
 from passnet.ops.scan import Call, Engine, filled
 from passnet.ops.transforms import (
     first_order,
-    lies_nowhere,
     loop_over_batch,
     second_order,
     transformed,
@@ -38,23 +38,23 @@ class ScanOp(Generic[Call]):
         engines: Sequence[Engine[Call]],
     ) -> None:
         self.engines = {engine.name: engine for engine in engines}
-        self._call_type = call_type
+        self.call_type = call_type
         self._reference = reference
         self._forward = torch.library.custom_op(
             f"passnet::{name}", self._run_forward, mutates_args=(), schema=_FORWARD_SCHEMA
         )
-        self._backward = torch.library.custom_op(
+        self.backward_op = torch.library.custom_op(
             f"passnet::{name}_backward",
             self._run_backward,
             mutates_args=(),
             schema=_BACKWARD_SCHEMA,
         )
         self._forward.register_fake(self._fake_forward)
-        self._backward.register_fake(self._fake_backward)
+        self.backward_op.register_fake(self._fake_backward)
         self._forward.register_autograd(self._first_order, setup_context=self._keep)
-        self._backward.register_autograd(self._second_order, setup_context=self._keep_first)
+        self.backward_op.register_autograd(self._second_order, setup_context=self._keep_first)
         loop_over_batch(self._forward)
-        loop_over_batch(self._backward)
+        loop_over_batch(self.backward_op)
         own = (_EngineBackend(self, engine) for engine in engines)
         self.backends: tuple[Backend[Call], ...] = (*own, _ReferenceBackend(reference))
         """All ways to run this scan, fastest first: the engines, then the plain loop."""
@@ -62,8 +62,8 @@ class ScanOp(Generic[Call]):
     def run(self, call: Call, engine: str) -> list[Tensor]:
         """The scan's outputs, computed by the named engine.
 
-        Tracers and transforms see the registered op. Ordinary calls take a shorter way to the same
-        functions, because the dispatcher's list arguments cost more than a short scan.
+        Tracers and transforms see the registered op, ordinary calls take a shorter way to the same
+        functions.
         """
         if torch.compiler.is_compiling() or transformed():
             live, fixed, layout = call.started().flatten()
@@ -74,13 +74,14 @@ class ScanOp(Generic[Call]):
             return without_autocast(call.device, self.engines[engine].outputs, call)
         live, fixed, layout = call.flatten()
         live = [unwrapped(tensor) for tensor in live]
-        return list(_apply_plainly((self, engine, call, fixed, layout), *live))
+        return list(Direct(self, engine, layout).run(live, fixed, call))
 
-    def _compute(self, call: Call, engine: str) -> list[Tensor]:
-        return without_autocast(call.device, self.engines[engine].forward, call)
+    def compute(self, call: Call, by: Engine[Call]) -> list[Tensor]:
+        """[outputs, what is kept for the backward], by one engine."""
+        return without_autocast(call.device, by.forward, call)
 
     def _run_forward(self, live, fixed, layout, engine):
-        call = self._call_type.unflatten(live, fixed, layout)
+        call = self.call_type.unflatten(live, fixed, layout)
         by = self._serving(call, engine)
         compute = self._reference if by is None else by.forward
         return without_autocast(call.device, compute, call)
@@ -94,18 +95,18 @@ class ScanOp(Generic[Call]):
         return next((by for by in engines if by.refuses(call) is None), None)
 
     def _fake_forward(self, live, fixed, layout, engine):
-        call = self._call_type.unflatten(live, fixed, layout)
+        call = self.call_type.unflatten(live, fixed, layout)
         return [*call.outputs_like(), *self.engines[engine].saved_like(call)]
 
     def _run_backward(self, grads, live, fixed, kept, layout, engine):
-        call = self._call_type.unflatten(live, fixed, layout)
+        call = self.call_type.unflatten(live, fixed, layout)
         by = self._serving(call, engine)
         if by is None:  # autograd is not at hand below the dispatcher: `_first_order` has it
             raise BackendRefused(refusal(engine, str(self.engines[engine].refuses(call))))
-        found = _gradients(by, call, grads, live, kept, last=False)
+        found = by.gradients(call, grads, live, kept, last=False)
         return [grad.contiguous() for grad in found]  # as a compiler was told they would lie
 
-    def _by_plain_loop(self, grads, live, fixed, layout) -> list[Tensor]:
+    def by_plain_loop(self, grads, live, fixed, layout) -> list[Tensor]:
         """Gradients by autograd through the plain loop."""
         scan = self._plain(fixed, layout)
         return list(without_autocast(live[0].device, first_order, scan, live, grads))
@@ -121,12 +122,12 @@ class ScanOp(Generic[Call]):
 
     def _first_order(self, ctx, grads):
         live, fixed, kept = _split(ctx.saved_tensors, *ctx.split)
-        grads = filled(grads[: self._call_type.output_count], kept)
-        call = self._call_type.unflatten(live, fixed, ctx.layout)
+        grads = filled(grads[: self.call_type.output_count], kept)
+        call = self.call_type.unflatten(live, fixed, ctx.layout)
         if self._serving(call, ctx.engine) is None:
-            found = self._by_plain_loop(grads, live, fixed, ctx.layout)
+            found = self.by_plain_loop(grads, live, fixed, ctx.layout)
         else:
-            found = self._backward(grads, live, fixed, kept, ctx.layout, ctx.engine)
+            found = self.backward_op(grads, live, fixed, kept, ctx.layout, ctx.engine)
         return found, [None] * len(fixed), None, None
 
     def _keep_first(self, ctx, inputs, output) -> None:
@@ -137,79 +138,13 @@ class ScanOp(Generic[Call]):
 
     def _plain(self, fixed, layout):
         """The plain loop as a function of the live tensors."""
-        return lambda *live: self._reference(self._call_type.unflatten(live, fixed, layout))
+        return lambda *live: self._reference(self.call_type.unflatten(live, fixed, layout))
 
     def _second_order(self, ctx, grads):
         grad_outputs, live, fixed = _split(ctx.saved_tensors, *ctx.split)
         scan = self._plain(fixed, ctx.layout)
         for_grads, for_live = second_order(scan, live, grad_outputs, grads)
         return for_grads, for_live, [None] * len(fixed), [None] * ctx.kept, None, None
-
-
-class _Direct(torch.autograd.Function):
-    """The same forward and backward without the dispatcher."""
-
-    @staticmethod
-    def forward(ctx, asked: tuple, *live: Tensor):
-        op, engine, call, fixed, layout = asked
-        kept = op._compute(call, engine)
-        ctx.asked = op, engine, layout, len(live), len(fixed)
-        ctx.overwritten = False
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*live, *fixed, *kept)
-        return tuple(kept[: call.output_count])
-
-    @staticmethod
-    def backward(ctx, *grads):
-        op, engine, layout, *split = ctx.asked
-        live, fixed, kept = _split(ctx.saved_tensors, *split)
-        if ctx.overwritten:  # by an earlier backward of a graph that was retained
-            with torch.no_grad():
-                kept = op._compute(op._call_type.unflatten(live, fixed, layout), engine)
-        around = transformed()
-        if not around and any(map(lies_nowhere, grads)):
-            found = op._by_plain_loop(filled(grads, kept), live, fixed, layout)
-        elif around or torch.is_grad_enabled():
-            # A gradient that is itself to be differentiated goes through the registered op.
-            found = op._backward(filled(grads, kept), live, fixed, kept, layout, engine)
-        else:
-            by, call = op.engines[engine], op._call_type.unflatten(live, fixed, layout)
-            ctx.overwritten = by.overwrites
-            found = _gradients(by, call, grads, live, kept, last=True)
-        return None, *found
-
-
-# What `_Direct.apply` comes to once it has asked for transforms: `run` knows that there are none.
-_apply_plainly = super(torch.autograd.Function, _Direct).apply  # pyright: ignore
-
-
-def _gradients(
-    engine: Engine[Call],
-    call: Call,
-    grads: Sequence[Any],
-    live: Sequence[Tensor],
-    kept: Sequence[Tensor],
-    *,
-    last: bool,
-) -> list[Tensor]:
-    """Those of a call's live tensors, in their order and dtypes, by one engine."""
-    found = without_autocast(call.device, _found, engine, call, grads, kept, last)
-    return [in_dtype(grad, tensor.dtype) for grad, tensor in zip(found, live, strict=True)]
-
-
-def _found(
-    engine: Engine[Call], call: Call, grads: Sequence[Any], kept: Sequence[Tensor], last: bool
-) -> list[Tensor]:
-    count = call.output_count
-    backward = engine.last_backward if last else engine.backward
-    found = backward(call, list(grads), list(kept[:count]), list(kept[count:]))
-    source = call.source
-    if isinstance(source, Tensor):
-        return found
-    grad_drive = in_dtype(found[0], source.weight.dtype)
-    weight, bias = engine.input_gradients(source, grad_drive, call)
-    found[:1] = (weight,) if bias is None else (weight, bias)
-    return [source.features_gradient(grad_drive), *found] if source.needs_gradient else found
 
 
 _FORWARD_SCHEMA = "(Tensor[] live, Tensor[] fixed, str layout, str engine) -> Tensor[]"
@@ -236,6 +171,9 @@ class _EngineBackend(Backend[Call]):
 
     def run(self, call: Call) -> list[Tensor]:
         return self._op.run(call, self.name)
+
+    def again(self, call: Call) -> Again[Call] | None:
+        return Again(self._op, self.name, call.flatten()[-1]) if self._engine.records else None
 
 
 class _ReferenceBackend(Backend[Call]):

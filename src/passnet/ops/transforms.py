@@ -83,6 +83,11 @@ def overridden() -> bool:
     return torch._C._len_torch_function_stack() > 0
 
 
+def captured(tensor: Tensor) -> bool:
+    """Whether a CUDA graph is being made of what is done where it lies."""
+    return tensor.is_cuda and torch.cuda.is_current_stream_capturing()
+
+
 def readable(tensor: Tensor) -> bool:
     """Whether it has values that may be looked at: not while tracing or capturing."""
     if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
@@ -90,7 +95,7 @@ def readable(tensor: Tensor) -> bool:
     batched = torch._C._functorch.is_batchedtensor(tensor)  # pyright: ignore
     if batched or type(tensor) is not Tensor or tensor.is_meta or tensor.numel() == 0:
         return False
-    return tensor.device.type != "cuda" or not torch.cuda.is_current_stream_capturing()
+    return not captured(tensor)
 
 
 def stand_in(*tensors: Tensor | None) -> str | None:

@@ -10,19 +10,7 @@ from typing import Protocol, final
 import torch
 
 from passnet.ops.cuda.driver import Kernel, device_limits, why_not_compiled
-
-
-class Launches(Protocol):
-    """A kernel ready to run."""
-
-    def launch(
-        self,
-        grid: tuple[int, int, int],
-        threads: int,
-        arguments: list[torch.Tensor | int | None],
-        *,
-        cooperative: bool = False,
-    ) -> None: ...
+from passnet.ops.cuda.launches import Launches
 
 
 class Layout(Protocol):

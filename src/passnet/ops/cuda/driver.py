@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import itertools
 import threading
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import cast
 
 import torch
+from torch import Tensor
 
 from passnet.ops.cuda.compile import CompileError, cubin, nvrtc
+from passnet.ops.cuda.launches import Arguments, Grid, Launches, Numbered, Volley
 
 
 @cache
@@ -70,7 +75,7 @@ def why_not_compiled(device: int) -> str | None:
     return None
 
 
-class Kernel:
+class Kernel(Launches):
     """One entry point of a compiled source on one device."""
 
     def __init__(
@@ -79,13 +84,7 @@ class Kernel:
         self.device = device
         self.shared = shared
         self.function = ctypes.c_void_p()
-        self._slots = None
-        self._lock = threading.Lock()
-        self._stream, self._current = ctypes.c_void_p(), ctypes.c_void_p()
-        self._current_at, self._context = ctypes.byref(self._current), _context(device).value
-        driver = _driver()
-        self._ask, self._start = driver.cuCtxGetCurrent, driver.cuLaunchKernel
-        self._together = driver.cuLaunchCooperativeKernel
+        self._room: _Room | None = None
         made = {"arch": device_limits(device)[2], "options": options}
         before = _enter(device)
         try:
@@ -112,50 +111,85 @@ class Kernel:
         _check_driver(_driver().cuFuncGetAttribute(ctypes.byref(value), number, self.function))
         return value.value
 
-    def launch(
-        self,
-        grid: tuple[int, int, int],
-        threads: int,
-        arguments: list[torch.Tensor | int | None],
-        *,
-        cooperative: bool = False,
-    ) -> None:
-        """Queue the kernel on torch's current stream; None stands for a null pointer."""
+    def start(self, grid: Grid, threads: int, arguments: Arguments, cooperative: bool) -> None:
+        """Queue the kernel on torch's current stream."""
         values = [
             0 if a is None else a if type(a) is int else a.data_ptr()  # pyright: ignore
             for a in arguments
         ]
-        # Threads that run one layer share the room for its arguments.
+        room = self._room
+        if room is None:
+            room = self._room = _Room(self.device, [len(values)])
+        room.launch(values, [self._queued(grid, threads, cooperative, room, 0)])
+
+    @classmethod
+    def together(cls, launches: Sequence[Numbered]) -> Volley:
+        kernels = [cast(Kernel, launch.kernel) for launch, _ in launches]
+        room = _Room(kernels[0].device, [len(places) for _, places in launches])
+        order = [place for _, places in launches for place in places]
+        queued = [
+            kernel._queued(launch.grid, launch.threads, launch.cooperative, room, index)
+            for index, (kernel, (launch, _)) in enumerate(zip(kernels, launches, strict=True))
+        ]
+
+        def volley(tensors: Sequence[Tensor], numbers: Sequence[int]) -> None:
+            values = [0, *[tensor.data_ptr() for tensor in tensors], *numbers]
+            room.launch([values[place] for place in order], queued)
+
+        return volley
+
+    def _queued(
+        self, grid: Grid, threads: int, cooperative: bool, room: _Room, index: int
+    ) -> _Queued:
+        """How the driver is asked, with the arguments that stand in that part of the room."""
+        # Without declared types, whose check takes longer than the rest of a call: sizes are C ints
+        # as they are, and what is wider has a type of its own.
+        place = (self.function, *grid, threads, 1, 1, self.shared, room.stream, room.parts[index])
+        if cooperative:
+            return _driver().cuLaunchCooperativeKernel, place
+        return _driver().cuLaunchKernel, (*place, None)
+
+
+_Queued = tuple[Callable[..., int], tuple]
+"""A function of the driver, and what it is called with."""
+
+
+class _Room:
+    """Where the arguments of some launches stand when they are queued, eight bytes each."""
+
+    def __init__(self, device: int, counts: Sequence[int]) -> None:
+        self._device, self._context = device, _context(device).value
+        self._lock = threading.Lock()
+        self._slots = (ctypes.c_uint64 * sum(counts))()
+        base = ctypes.addressof(self._slots)
+        slots = iter(range(base, base + 8 * sum(counts), 8))
+        self.parts = [(ctypes.c_void_p * n)(*itertools.islice(slots, n)) for n in counts]
+        """The addresses of each launch's arguments."""
+        self.stream, self._current = ctypes.c_void_p(), ctypes.c_void_p()
+        self._current_at, self._ask = ctypes.byref(self._current), _driver().cuCtxGetCurrent
+
+    def launch(self, values: Sequence[int], queued: Sequence[_Queued]) -> None:
+        """Queue them on torch's current stream with these arguments."""
+        status = 0
+        # Threads that run one layer share the room.
         with self._lock:
-            if self._slots is None:
-                self._slots = _slots(len(values))
-            slots, pointers = self._slots
-            slots[:] = values
-            self._stream.value = torch._C._cuda_getCurrentRawStream(self.device)  # pyright: ignore
+            self._slots[:] = values
+            self.stream.value = torch._C._cuda_getCurrentRawStream(self._device)  # pyright: ignore
             self._ask(self._current_at)
             here = self._current.value == self._context
-            before = None if here else _enter(self.device)
+            before = None if here else _enter(self._device)
             try:
-                # Without declared types, whose check takes longer than the rest of a call: sizes
-                # are C ints as they are, and what is wider has a type of its own.
-                x, y, z = grid
-                place = (self.function, x, y, z, threads, 1, 1, self.shared, self._stream, pointers)
-                status = self._together(*place) if cooperative else self._start(*place, None)
+                for start, place in queued:
+                    status = start(*place)
+                    if status:
+                        break
             finally:
                 if not here:
                     _leave(before)
-        if status:
-            _check_driver(status)
+        _check_driver(status)
 
 
 def _loaded(binary: bytes) -> ctypes.c_void_p:
     module = ctypes.c_void_p()
     _check_driver(_driver().cuModuleLoadData(ctypes.byref(module), binary))
     return module
-
-
-def _slots(count: int):
-    """Room for the arguments of a launch, eight bytes each, and the pointers to them."""
-    values = (ctypes.c_uint64 * count)()
-    base = ctypes.addressof(values)
-    return values, (ctypes.c_void_p * count)(*(base + 8 * i for i in range(count)))

@@ -14,9 +14,11 @@ from passnet.ops.cuda import passes, whole
 from passnet.ops.cuda.call import Cell, describe, facts, known, refuses_device
 from passnet.ops.cuda.chip import Chip, chip_of
 from passnet.ops.cuda.families import Families, Served, fastest_family, served_by
+from passnet.ops.cuda.tape import Tape, record
 from passnet.ops.cuda.weights import needs_behind, recurrent_gradients, sums_up
 from passnet.ops.inputs import Inputs
 from passnet.ops.scan import Engine, ScanCall
+from passnet.ops.transforms import captured
 
 Scan = TypeVar("Scan", bound=ScanCall)
 
@@ -34,6 +36,7 @@ class CudaEngine(Engine[Scan]):
     reads_memory = True
     overwrites = True
     starts_from_nothing = True
+    records = True
 
     def __init__(
         self,
@@ -98,8 +101,7 @@ class CudaEngine(Engine[Scan]):
     ) -> list[Tensor]:
         # A drive that was given has a gradient of its own, which may be kept and changed; a graph
         # that holds the backward alone may be replayed.
-        given = isinstance(call.source, Tensor)
-        alone = given or (call.device.type == "cuda" and torch.cuda.is_current_stream_capturing())
+        alone = isinstance(call.source, Tensor) or captured(call.like)
         return self._backward(call, grads, outputs, saved, alone=alone)
 
     def _backward(
@@ -161,6 +163,11 @@ class CudaEngine(Engine[Scan]):
         rests = call.hold is not None and describe(call, self.cell(call)).rests
         holds = (call.hold, call.hold_cell) if rests else (None, None)
         return inputs_on_gpu.gradients(inputs, grad_drive, self._chip_of(call.device), holds=holds)
+
+    def record(
+        self, given: Sequence[Tensor], work: Callable[[], list[Tensor]]
+    ) -> tuple[list[Tensor], Tape | None]:
+        return record(given, work)
 
     def _served(self, call: Scan) -> Served:
         chip = self._chip_of(call.device)

@@ -11,8 +11,9 @@ import torch
 from torch import Tensor
 
 from passnet.equations.batch_norm import EPSILON, MOMENTUM
-from passnet.ops.cuda.chip import Chip, Launches, chip_of
+from passnet.ops.cuda.chip import Chip, chip_of
 from passnet.ops.cuda.compile import macros, read_source
+from passnet.ops.cuda.launches import Launches
 from passnet.ops.cuda.tensors import dense
 from passnet.ops.transforms import plain_only, stand_in
 

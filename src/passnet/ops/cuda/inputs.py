@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from passnet.ops.cuda.call import ELEMENTS
-from passnet.ops.cuda.chip import Chip, Launches
+from passnet.ops.cuda.chip import Chip
 from passnet.ops.cuda.compile import macros, read_source
+from passnet.ops.cuda.launches import Launches
 from passnet.ops.cuda.tensors import aligned, dense
 from passnet.ops.cuda.weights import (
     CHUNK_COST,

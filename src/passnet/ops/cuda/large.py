@@ -9,10 +9,11 @@ import torch
 from torch import Tensor
 
 from passnet.ops.cuda.call import Call
-from passnet.ops.cuda.chip import Chip, Launches
+from passnet.ops.cuda.chip import Chip
 from passnet.ops.cuda.compile import read_source
 from passnet.ops.cuda.large_layout import TILES, Plan
 from passnet.ops.cuda.large_plan import plan
+from passnet.ops.cuda.launches import Launches
 
 
 def refuses(call: Call, *, processors: int, shared_limit: int) -> str | None:

@@ -7,8 +7,9 @@ from functools import cache
 import torch
 from torch import Tensor
 
-from passnet.ops.cuda.chip import Chip, Launches
+from passnet.ops.cuda.chip import Chip
 from passnet.ops.cuda.compile import read_source
+from passnet.ops.cuda.launches import Launches
 from passnet.ops.cuda.unitary_plan import plan, shared_bytes
 
 

@@ -14,8 +14,9 @@ import torch
 from torch import Tensor
 
 from passnet.ops.cuda.call import Call
-from passnet.ops.cuda.chip import Chip, Launches
+from passnet.ops.cuda.chip import Chip
 from passnet.ops.cuda.compile import macros, read_source
+from passnet.ops.cuda.launches import Launches
 from passnet.ops.cuda.small_plan import plan
 
 THREADS = 256

@@ -1,0 +1,109 @@
+"""A layer's call that is made over and over, as in a training loop: the short way to its scan."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Literal, NamedTuple
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor, nn
+
+from passnet.ops.backend import choose
+from passnet.ops.direct import Again
+from passnet.ops.precision import autocast_on
+from passnet.ops.transforms import captured, overridden, plain_only, unwrapped
+
+if TYPE_CHECKING:
+    from passnet.layers.recurrent import RecurrentLayer
+
+MOST = 8
+"""Calls that are remembered of a layer, which differ in the shape of their batch mostly."""
+
+
+class _Short(NamedTuple):
+    """A call, and which of the input and the layer's parameters each of its tensors is."""
+
+    call: Again
+    live: Sequence[int]
+    fixed: Sequence[int]
+
+
+_Way = _Short | Literal["once", "long"]
+"""How to make a call that was made before: not known yet, or as at first."""
+_memories: WeakKeyDictionary[nn.Module, dict[tuple, _Way]] = WeakKeyDictionary()
+
+
+def again(
+    layer: RecurrentLayer, x: object, hx: object, lengths: object
+) -> tuple[Tensor, tuple[Tensor, ...]] | None:
+    """(output, final states) of a call that was made before, or None where it goes the long way.
+
+    That is so for the first two calls of a kind, without gradients, under any transform, and for
+    all calls but those of one cell that reads features, time first and in its own precision, from
+    zero, with nothing drawn at random.
+    """
+    if (
+        type(x) is not Tensor
+        or x.is_nested
+        or hx is not None
+        or lengths is not None
+        or not torch.is_grad_enabled()
+        or plain_only()
+        or overridden()
+        or not _plain(layer)
+        or not x.is_floating_point()
+        or x.is_neg()
+        or autocast_on(x.device.type)
+        or captured(x)
+    ):
+        return None
+    cell = layer._at(0)
+    stored = (*cell._parameters.values(), *cell.matrix._parameters.values())
+    parameters = [tensor for tensor in stored if tensor is not None]
+    for tensor in parameters:
+        if type(tensor) is not nn.Parameter:
+            return None
+    places = [(tensor.data_ptr(), tensor.shape, tensor.dtype) for tensor in parameters]
+    seen = (x.shape, x.dtype, x.device, x.requires_grad, layer.training, layer.backend, *places)
+    tensors = (x, *parameters)
+    way = _way(layer, seen, tensors)
+    if way is None or isinstance(way, str):
+        return None
+    live = [unwrapped(tensors[place]) for place in way.live]
+    outputs = way.call.run(live, [tensors[place] for place in way.fixed])
+    return outputs[0], outputs[len(outputs) // 2 :]
+
+
+def _plain(layer: RecurrentLayer) -> bool:
+    """Whether a call of this layer is one scan from zero with nothing drawn."""
+    drawn = layer.dropouts.zoneout or (layer.training and layer.dropouts.any())
+    several = layer.num_layers > 1 or layer.directions > 1
+    return not (drawn or several or layer.batch_first or layer.learn_initial_state)
+
+
+def _way(layer: RecurrentLayer, seen: tuple, tensors: Sequence[Tensor]) -> _Way | None:
+    """How to make a call of which so much was seen; None where it is the first of its kind."""
+    memory = _memories.get(layer)
+    if memory is None:
+        memory = _memories[layer] = {}
+    way = memory.get(seen)
+    if way is None:
+        if len(memory) == MOST:
+            memory.clear()
+        memory[seen] = "once"
+    elif way == "once":
+        way = memory[seen] = _short(layer, tensors) or "long"
+    return way
+
+
+def _short(layer: RecurrentLayer, tensors: Sequence[Tensor]) -> _Short | None:
+    """The short way, where there is one and a call reads its tensors as they are stored."""
+    x, dtype, starts, _ = layer._read(tensors[0], None, None)
+    call = layer._call(layer._at(0), x, None, dtype, starts[0], None, False)
+    asked = choose(layer._backends(), layer.backend, call).again(call)
+    live, fixed, _ = call.flatten()
+    places = {id(tensor): place for place, tensor in enumerate(tensors)}
+    if asked is None or not {id(tensor) for tensor in (*live, *fixed)} <= places.keys():
+        return None
+    return _Short(asked, [places[id(t)] for t in live], [places[id(t)] for t in fixed])

@@ -1,0 +1,206 @@
+"""A layer's calls made over and over: the short way gives what the long way does, bit for bit."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+import passnet
+from passnet.layers import recurrent
+from passnet.ops import gru_backends, lstm_backends
+from passnet.ops.cuda import engine
+from passnet.ops.cuda.tape import Tape
+
+LOW, BOTH = passnet.LowRank, passnet.LowRankPlusDiagonal
+STEPS, BATCH, FEATURES = 5, 2, 3
+LAYERS = {
+    "reset after": (passnet.GRU, 24, {"matrix": BOTH(4)}),
+    "reset before": (passnet.GRU, 24, {"matrix": BOTH(4), "reset": "before"}),
+    "lstm": (passnet.LSTM, 24, {"matrix": BOTH(4)}),
+    "tied": (passnet.GRU, 24, {"matrix": LOW(5, tied=True), "bias": False}),
+    "dense": (passnet.GRU, 20, {"reset": "before"}),
+    "multiplied out": (passnet.GRU, 64, {"matrix": BOTH(40)}),
+}
+
+
+@pytest.fixture
+def used(monkeypatch, emulator) -> list[Tape]:
+    """The tapes that were played, on an emulated chip."""
+    chip, played = emulator(), []
+    monkeypatch.setattr(engine, "refuses_device", lambda *_: None)
+    for backend in (*gru_backends(), *lstm_backends()):
+        if backend.name == "cuda":
+            monkeypatch.setattr(backend._engine, "_chip_of", lambda _: chip)
+    play = Tape.__call__
+
+    def noted(self, given):
+        played.append(self)
+        return play(self, given)
+
+    monkeypatch.setattr(Tape, "__call__", noted)
+    return played
+
+
+@contextmanager
+def the_long_way():
+    short, recurrent.again = recurrent.again, lambda *_: None
+    try:
+        yield
+    finally:
+        recurrent.again = short
+
+
+def made(name):
+    kind, units, options = LAYERS[name]
+    torch.manual_seed(0)
+    return kind(FEATURES, units, backend="cuda", **options)
+
+
+def of_all(output, *state):
+    """A loss in which every output counts, and the last state by itself."""
+    generator = torch.Generator().manual_seed(1)
+    weights = [torch.randn(part.shape, generator=generator) for part in (output, *state)]
+    return sum((p * w).sum() for p, w in zip((output, *state), weights, strict=True))
+
+
+def called(rnn, x):
+    output, state = rnn(x)
+    return output, *(state if isinstance(state, tuple) else (state,))
+
+
+def loss(rnn, x):
+    return of_all(*called(rnn, x))
+
+
+def numbers(rnn, x, of=of_all):
+    outputs = called(rnn, x)
+    grads = torch.autograd.grad(of(*outputs), list(rnn.parameters()))
+    return [*[part.detach() for part in outputs], *grads]
+
+
+def change(rnn):
+    with torch.no_grad():
+        for parameter in rnn.parameters():
+            parameter.mul_(1.25).add_(0.01)
+
+
+def same(one, other):
+    return len(one) == len(other) and all(map(torch.equal, one, other))
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_every_call_is_what_the_long_way_gives(used, name):
+    rnn = made(name)
+    for call in range(4):
+        x = torch.randn(STEPS, BATCH, FEATURES)
+        found, played = numbers(rnn, x), len(used)
+        assert played == (0, 0, 2, 4)[call], "once the long way, once watched"
+        with the_long_way():
+            assert same(found, numbers(rnn, x))
+        assert len(used) == played
+        change(rnn)
+
+
+def of_the_output(output, *state):
+    return (output**2).sum()
+
+
+def of_the_last_state(output, *state):
+    return sum((part**2).sum() for part in state)
+
+
+@pytest.mark.parametrize("name", ["reset after", "lstm"])
+@pytest.mark.parametrize("of", [of_the_output, of_the_last_state])
+def test_outputs_that_nothing_uses(used, name, of):
+    rnn = made(name)
+    for _ in range(3):
+        x = torch.randn(STEPS, BATCH, FEATURES)
+        found = numbers(rnn, x, of)
+        with the_long_way():
+            assert same(found, numbers(rnn, x, of))
+    assert used
+
+
+def test_a_graph_that_is_retained(used):
+    rnn, x = made("reset after"), torch.randn(STEPS, BATCH, FEATURES)
+    for _ in range(3):
+        numbers(rnn, x)
+    found = loss(rnn, x)
+    first = torch.autograd.grad(found, list(rnn.parameters()), retain_graph=True)
+    played = len(used)
+    assert same(first, torch.autograd.grad(found, list(rnn.parameters())))
+    assert len(used) == played + 2, "what the first backward wrote over is computed again"
+
+
+def test_two_calls_before_their_backward(used):
+    rnn = made("reset after")
+    one, other = (torch.randn(STEPS, BATCH, FEATURES) for _ in range(2))
+
+    def both():
+        found = loss(rnn, one) * loss(rnn, other)
+        return [found.detach(), *torch.autograd.grad(found, list(rnn.parameters()))]
+
+    for _ in range(3):
+        found = both()
+    assert used
+    with the_long_way():
+        assert same(found, both())
+
+
+def test_what_lies_otherwise_is_not_what_is_remembered(used):
+    rnn, x = made("reset after"), torch.randn(STEPS, BATCH, FEATURES)
+    beside = torch.randn(x.numel() + 1)[1:].view_as(x)
+    turned = torch.randn(BATCH, STEPS, FEATURES).transpose(0, 1)
+    for given in (beside, beside, turned, x, x, beside, turned, x):
+        found, played = numbers(rnn, given), len(used)
+        with the_long_way():
+            assert same(found, numbers(rnn, given))
+    assert played == 4, "x, the second and the third time"
+
+
+def test_derivatives_of_gradients(used):
+    rnn, x = made("reset after"), torch.randn(STEPS, BATCH, FEATURES)
+
+    def second():
+        grads = torch.autograd.grad(loss(rnn, x), list(rnn.parameters()), create_graph=True)
+        return torch.autograd.grad(sum((g**2).sum() for g in grads), list(rnn.parameters()))
+
+    for _ in range(2):
+        numbers(rnn, x)
+    before = len(used)
+    found = second()
+    assert len(used) == before + 1, "the forward"
+    with the_long_way():
+        assert same(found, second())
+
+
+def test_batches_of_two_shapes_in_turn(used):
+    rnn = made("reset after")
+    for call in range(6):
+        x = torch.randn(STEPS + call % 2, BATCH, FEATURES)
+        found = numbers(rnn, x)
+        with the_long_way():
+            assert same(found, numbers(rnn, x))
+    assert used
+
+
+def test_an_input_with_a_gradient_goes_the_long_way_back(used):
+    rnn = made("reset after")
+    for _ in range(3):
+        x = torch.randn(STEPS, BATCH, FEATURES, requires_grad=True)
+        (found,) = torch.autograd.grad(loss(rnn, x), x)
+        with the_long_way():
+            assert torch.equal(found, torch.autograd.grad(loss(rnn, x), x)[0])
+
+
+def test_parameters_that_moved(used):
+    rnn, x = made("reset after"), torch.randn(STEPS, BATCH, FEATURES)
+    for _ in range(3):
+        numbers(rnn, x)
+    rnn.load_state_dict({name: value * 2 for name, value in rnn.state_dict().items()}, assign=True)
+    for _ in range(3):
+        found = numbers(rnn, x)
+        with the_long_way():
+            assert same(found, numbers(rnn, x))

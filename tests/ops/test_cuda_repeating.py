@@ -1,0 +1,175 @@
+"""Which calls of a layer on a GPU take the short way when they come again."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import passnet
+from passnet.layers import repeating
+from passnet.ops.direct import Again
+
+MATRIX = passnet.LowRankPlusDiagonal(4)
+x = torch.randn(4, 2, 3)
+
+
+@pytest.fixture
+def short(on_cuda, monkeypatch) -> list[Again]:
+    """The calls that took the short way."""
+    taken, run = [], Again.run
+
+    def noted(self, *given):
+        taken.append(self)
+        return run(self, *given)
+
+    monkeypatch.setattr(Again, "run", noted)
+    return taken
+
+
+def gru(**options) -> passnet.GRU:
+    return passnet.GRU(3, 16, **{"matrix": MATRIX, **options})
+
+
+@pytest.mark.parametrize(
+    ("rnn", "call"),
+    [
+        (gru(), {}),
+        (gru(reset="before", backend="cuda"), {}),
+        (gru(matrix=passnet.Dense()), {}),
+        (gru(bias=False, carry_bias=None), {}),
+        (gru(dropout_state=0.5, dropout_input=0.1).eval(), {}),
+        (passnet.LSTM(3, 16, matrix=MATRIX), {}),
+        (gru().double().float(), {"input": x.clone().requires_grad_()}),
+    ],
+    ids=["gru", "before", "dense", "no bias", "dropout outside training", "lstm", "input gradient"],
+)
+def test_one_scan_from_zero_takes_the_short_way(short, rnn, call):
+    for count in (0, 1, 2):
+        rnn(**{"input": x, **call})
+        assert len(short) == count
+    assert len(set(map(id, short))) == 1
+
+
+@pytest.mark.parametrize(
+    ("rnn", "call"),
+    [
+        (gru(), {"hx": torch.zeros(1, 2, 16)}),
+        (gru(), {"lengths": [4, 2]}),
+        (gru(), {"input": torch.zeros(4, 2, dtype=torch.long)}),
+        (gru(), {"input": nn.Parameter(x.clone())}),
+        (gru(batch_first=True), {}),
+        (gru(learn_initial_state=True), {}),
+        (gru(num_layers=2), {}),
+        (gru(bidirectional=True), {}),
+        (gru(dropout_state=0.5), {}),
+        (gru(zoneout=0.5).eval(), {}),
+        (gru(weight_norm=True), {}),
+        (gru(backend="eager"), {}),
+    ],
+)
+def test_everything_else_goes_the_long_way(short, rnn, call):
+    for _ in range(3):
+        rnn(**{"input": x, **call})
+    assert not short
+
+
+def under_autocast(rnn):
+    with torch.autocast("cpu", torch.bfloat16):
+        return rnn(x)
+
+
+def without_gradients(rnn):
+    with torch.no_grad():
+        return rnn(x)
+
+
+def under_vmap(rnn):
+    return torch.vmap(rnn)(x.expand(2, *x.shape))
+
+
+def forward_mode(rnn):
+    with torch.autograd.forward_ad.dual_level():
+        return rnn(torch.autograd.forward_ad.make_dual(x, x))
+
+
+def with_other_parameters(rnn):
+    others = {name: value * 2 for name, value in rnn.named_parameters()}
+    return torch.func.functional_call(rnn, others, (x,))
+
+
+def on_a_default_device(rnn):
+    with torch.device("cpu"):
+        return rnn(x)
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        under_autocast,
+        without_gradients,
+        under_vmap,
+        forward_mode,
+        with_other_parameters,
+        on_a_default_device,
+    ],
+)
+def test_what_is_around_a_call_that_was_made_before_counts(short, how):
+    rnn = gru()
+    for _ in range(3):
+        rnn(x)
+    del short[:]
+    how(rnn)
+    assert not short
+
+
+def test_a_change_is_seen(short):
+    rnn = gru(dropout_state=0.5)
+    rnn.eval()
+    for _ in range(3):
+        rnn(x)
+    assert len(short) == 2
+    rnn.train()
+    rnn(x)
+    assert len(short) == 2
+    rnn.eval()
+    rnn(x)
+    assert len(short) == 3
+    rnn.backend = "eager"
+    rnn(x)
+    rnn.backend = "auto"
+    rnn.cells[0].bias = nn.Parameter(rnn.cells[0].bias.detach().clone())
+    rnn(x)
+    assert len(short) == 3
+    with pytest.raises(ValueError, match="5 features"):
+        rnn(torch.randn(4, 2, 5))
+
+
+def test_so_many_shapes_are_remembered(short):
+    rnn = gru()
+    lengths = range(1, repeating.MOST + 1)
+    for _ in range(3):
+        for steps in lengths:
+            rnn(torch.randn(steps, 2, 3))
+    assert len(short) == 2 * repeating.MOST
+    rnn(torch.randn(repeating.MOST + 1, 2, 3))
+    assert len(repeating._memories[rnn]) == 1
+
+
+def test_nothing_is_left_of_a_layer_that_is_gone(short):
+    rnn = gru()
+    for _ in range(3):
+        rnn(x)
+    before = len(repeating._memories)
+    del rnn
+    assert len(repeating._memories) == before - 1
+
+
+def test_a_final_state_is_its_own(short):
+    rnn = gru()
+    for _ in range(3):
+        output, state = rnn(x)
+    assert short and state.shape == (1, 2, 16)
+    state.detach_()
+    assert output.requires_grad
+    assert state.data_ptr() != output[-1].data_ptr()
