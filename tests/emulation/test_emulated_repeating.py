@@ -21,6 +21,7 @@ LAYERS = {
     "lstm": (passnet.LSTM, 24, {"matrix": BOTH(4)}),
     "tied": (passnet.GRU, 24, {"matrix": LOW(5, tied=True), "bias": False}),
     "dense": (passnet.GRU, 20, {"reset": "before"}),
+    "batch first": (passnet.LSTM, 24, {"matrix": BOTH(4), "batch_first": True}),
     "multiplied out": (passnet.GRU, 64, {"matrix": BOTH(40)}),
 }
 

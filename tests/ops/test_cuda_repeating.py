@@ -38,11 +38,12 @@ def gru(**options) -> passnet.GRU:
         (gru(reset="before", backend="cuda"), {}),
         (gru(matrix=passnet.Dense()), {}),
         (gru(bias=False, carry_bias=None), {}),
+        (gru(batch_first=True), {}),
         (gru(dropout_state=0.5, dropout_input=0.1).eval(), {}),
         (passnet.LSTM(3, 16, matrix=MATRIX), {}),
         (gru().double().float(), {"input": x.clone().requires_grad_()}),
     ],
-    ids=["gru", "before", "dense", "no bias", "dropout outside training", "lstm", "input gradient"],
+    ids=["gru", "before", "dense", "no bias", "batch first", "dropout outside training", "lstm", "input gradient"],
 )
 def test_one_scan_from_zero_takes_the_short_way(short, rnn, call):
     for count in (0, 1, 2):
@@ -58,7 +59,7 @@ def test_one_scan_from_zero_takes_the_short_way(short, rnn, call):
         (gru(), {"lengths": [4, 2]}),
         (gru(), {"input": torch.zeros(4, 2, dtype=torch.long)}),
         (gru(), {"input": nn.Parameter(x.clone())}),
-        (gru(batch_first=True), {}),
+        (gru(), {"input": x[:, 0]}),
         (gru(learn_initial_state=True), {}),
         (gru(num_layers=2), {}),
         (gru(bidirectional=True), {}),
@@ -141,8 +142,14 @@ def test_a_change_is_seen(short):
     rnn.cells[0].bias = nn.Parameter(rnn.cells[0].bias.detach().clone())
     rnn(x)
     assert len(short) == 3
-    with pytest.raises(ValueError, match="5 features"):
-        rnn(torch.randn(4, 2, 5))
+    rnn.batch_first = True
+    rnn(x.new_zeros(2, 2, 3))
+    rnn.batch_first = False
+    rnn(x.new_zeros(2, 2, 3))
+    assert len(short) == 3
+    for _ in range(3):
+        with pytest.raises(ValueError, match="5 features"):
+            rnn(torch.randn(4, 2, 5))
 
 
 def test_so_many_shapes_are_remembered(short):

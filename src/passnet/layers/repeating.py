@@ -39,50 +39,63 @@ def again(
 ) -> tuple[Tensor, tuple[Tensor, ...]] | None:
     """(output, final states) of a call that was made before, or None where it goes the long way.
 
-    That is so for the first two calls of a kind, without gradients, under any transform, and for
-    all calls but those of one cell that reads features, time first and in its own precision, from
-    zero, with nothing drawn at random.
+    That is so for the first call of a kind, without gradients, under any transform, and for all
+    calls but those of one cell that reads features in its own precision, from zero, with nothing
+    drawn at random.
     """
-    if (
-        type(x) is not Tensor
-        or x.is_nested
-        or hx is not None
-        or lengths is not None
-        or not torch.is_grad_enabled()
-        or plain_only()
+    if type(x) is not Tensor or hx is not None or lengths is not None:
+        return None
+    if not _ordinary(x) or not _plain(layer):
+        return None
+    parameters = _parameters(layer)
+    places = [(tensor.data_ptr(), tensor.shape, tensor.dtype) for tensor in parameters]
+    form = layer.batch_first, layer.training, layer.backend
+    seen = (x.shape, x.dtype, x.device, x.requires_grad, *form, *places)
+    way = _way(layer, seen)
+    if way is None or way == "long":
+        return None
+    tensors = (x.transpose(0, 1).contiguous() if layer.batch_first else x, *parameters)
+    if way == "once":
+        layer._read(x, hx, lengths)  # which raises where the long way does
+        way = _memories[layer][seen] = _short(layer, tensors)
+        if way == "long":
+            return None
+    live = [unwrapped(tensors[place]) for place in way.live]
+    output, *rest = way.call.run(live, [tensors[place] for place in way.fixed])
+    finals = tuple(rest[len(layer.state_names) - 1 :])
+    return output.transpose(0, 1) if layer.batch_first else output, finals
+
+
+def _ordinary(x: Tensor) -> bool:
+    """Whether these are features of several sequences, and nothing but autograd is around."""
+    return not (
+        plain_only()
         or overridden()
-        or not _plain(layer)
-        or not x.is_floating_point()
-        or x.is_neg()
+        or not torch.is_grad_enabled()
         or autocast_on(x.device.type)
         or captured(x)
-    ):
-        return None
-    cell = layer._at(0)
-    stored = (*cell._parameters.values(), *cell.matrix._parameters.values())
-    parameters = [tensor for tensor in stored if tensor is not None]
-    for tensor in parameters:
-        if type(tensor) is not nn.Parameter:
-            return None
-    places = [(tensor.data_ptr(), tensor.shape, tensor.dtype) for tensor in parameters]
-    seen = (x.shape, x.dtype, x.device, x.requires_grad, layer.training, layer.backend, *places)
-    tensors = (x, *parameters)
-    way = _way(layer, seen, tensors)
-    if way is None or isinstance(way, str):
-        return None
-    live = [unwrapped(tensors[place]) for place in way.live]
-    outputs = way.call.run(live, [tensors[place] for place in way.fixed])
-    return outputs[0], outputs[len(outputs) // 2 :]
+        or x.is_nested
+        or x.dim() != 3
+        or not x.is_floating_point()
+        or x.is_neg()
+    )
 
 
 def _plain(layer: RecurrentLayer) -> bool:
     """Whether a call of this layer is one scan from zero with nothing drawn."""
     drawn = layer.dropouts.zoneout or (layer.training and layer.dropouts.any())
     several = layer.num_layers > 1 or layer.directions > 1
-    return not (drawn or several or layer.batch_first or layer.learn_initial_state)
+    return not (drawn or several or layer.learn_initial_state)
 
 
-def _way(layer: RecurrentLayer, seen: tuple, tensors: Sequence[Tensor]) -> _Way | None:
+def _parameters(layer: RecurrentLayer) -> list[nn.Parameter]:
+    """Those of its cell that are stored as such; one that is computed is in no call's way."""
+    cell = layer._at(0)
+    stored = (*cell._parameters.values(), *cell.matrix._parameters.values())
+    return [tensor for tensor in stored if type(tensor) is nn.Parameter]
+
+
+def _way(layer: RecurrentLayer, seen: tuple) -> _Way | None:
     """How to make a call of which so much was seen; None where it is the first of its kind."""
     memory = _memories.get(layer)
     if memory is None:
@@ -92,18 +105,16 @@ def _way(layer: RecurrentLayer, seen: tuple, tensors: Sequence[Tensor]) -> _Way 
         if len(memory) == MOST:
             memory.clear()
         memory[seen] = "once"
-    elif way == "once":
-        way = memory[seen] = _short(layer, tensors) or "long"
     return way
 
 
-def _short(layer: RecurrentLayer, tensors: Sequence[Tensor]) -> _Short | None:
+def _short(layer: RecurrentLayer, tensors: Sequence[Tensor]) -> _Short | Literal["long"]:
     """The short way, where there is one and a call reads its tensors as they are stored."""
-    x, dtype, starts, _ = layer._read(tensors[0], None, None)
-    call = layer._call(layer._at(0), x, None, dtype, starts[0], None, False)
+    x, start = tensors[0], (None,) * len(layer.state_names)
+    call = layer._call(layer._at(0), x, None, x.dtype, start, None, False)
     asked = choose(layer._backends(), layer.backend, call).again(call)
     live, fixed, _ = call.flatten()
     places = {id(tensor): place for place, tensor in enumerate(tensors)}
     if asked is None or not {id(tensor) for tensor in (*live, *fixed)} <= places.keys():
-        return None
+        return "long"
     return _Short(asked, [places[id(t)] for t in live], [places[id(t)] for t in fixed])

@@ -72,10 +72,14 @@ class Again(Direct[Call]):
     def gradients(self, grads: Grads, live: Tensors, fixed: Tensors, kept: Tensors) -> list[Tensor]:
         if captured(live[0]):  # a graph that holds the backward alone may be replayed
             return super().gradients(grads, live, fixed, kept)
-        used = tuple([grad is not None for grad in grads])
+        # Dense ones: a sum, or a layer that writes its batch first, hands on others.
+        grads = [None if grad is None else grad.contiguous() for grad in grads]
         given = (*[grad for grad in grads if grad is not None], *live, *fixed, *kept)
-        work = lambda: Direct.gradients(self, grads, live, fixed, kept)  # noqa: E731
-        return self._pass(used)(given, work)
+
+        def work() -> list[Tensor]:
+            return Direct.gradients(self, grads, live, fixed, kept)
+
+        return self._pass(tuple([grad is not None for grad in grads]))(given, work)
 
     def _pass(self, used: tuple[bool, ...]) -> _Pass:
         """The forward or, by the outputs that were used, a backward."""
