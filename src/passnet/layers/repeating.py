@@ -48,9 +48,8 @@ def again(
     if not _ordinary(x) or not _plain(layer):
         return None
     parameters = _parameters(layer)
-    places = [(tensor.data_ptr(), tensor.shape, tensor.dtype) for tensor in parameters]
-    form = layer.batch_first, layer.training, layer.backend
-    seen = (x.shape, x.dtype, x.device, x.requires_grad, *form, *places)
+    kinds = [(tensor.shape, tensor.dtype, tensor.device) for tensor in (x, *parameters)]
+    seen = (x.requires_grad, layer.batch_first, layer.training, layer.backend, *kinds)
     way = _way(layer, seen)
     if way is None or way == "long":
         return None
