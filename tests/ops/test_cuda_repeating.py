@@ -8,7 +8,10 @@ from torch import nn
 
 import passnet
 from passnet.layers import repeating
+from passnet.ops import direct
+from passnet.ops.cuda.tape import Tape
 from passnet.ops.direct import Again
+from passnet.ops.gru_scan.cuda import CudaGru
 
 MATRIX = passnet.LowRankPlusDiagonal(4)
 x = torch.randn(4, 2, 3)
@@ -43,7 +46,16 @@ def gru(**options) -> passnet.GRU:
         (passnet.LSTM(3, 16, matrix=MATRIX), {}),
         (gru().double().float(), {"input": x.clone().requires_grad_()}),
     ],
-    ids=["gru", "before", "dense", "no bias", "batch first", "dropout outside training", "lstm", "input gradient"],
+    ids=[
+        "gru",
+        "before",
+        "dense",
+        "no bias",
+        "batch first",
+        "dropout outside training",
+        "lstm",
+        "input gradient",
+    ],
 )
 def test_one_scan_from_zero_takes_the_short_way(short, rnn, call):
     for count in (0, 1, 2):
@@ -149,13 +161,40 @@ def test_a_change_is_seen(short):
     rnn(x.new_zeros(2, 2, 3))
     rnn(x.clone().requires_grad_())
     assert len(short) == 4
-    rnn.to("meta")
+    rnn.bfloat16()
+    rnn(x.bfloat16())
+    assert len(short) == 4
+    rnn.float().to("meta")
     with pytest.raises(ValueError, match="on cpu and the layer on meta"):
         rnn(x)
     rnn = gru()
     for _ in range(3):
         with pytest.raises(ValueError, match="5 features"):
             rnn(torch.randn(4, 2, 5))
+
+
+def test_what_a_cuda_graph_is_made_of_goes_the_long_way(short, monkeypatch):
+    rnn = gru()
+    for _ in range(3):
+        output, _ = rnn(x)
+    monkeypatch.setattr(repeating, "captured", lambda tensor: True)
+    rnn(x)
+    assert len(short) == 2
+    played = []
+    monkeypatch.setattr(Tape, "__call__", lambda *given: played.append(given))
+    monkeypatch.setattr(direct, "captured", lambda tensor: True)
+    torch.autograd.grad(output, list(rnn.parameters()), torch.ones_like(output))
+    assert not played
+
+
+def test_a_pass_without_a_tape_is_watched_once(short, monkeypatch):
+    watched, record = [], CudaGru.record
+    monkeypatch.setattr(CudaGru, "record", lambda *given: watched.append(1) or record(*given))
+    rnn = gru()
+    for _ in range(5):  # the gradient of an input is a product of PyTorch's
+        output, _ = rnn(x.clone().requires_grad_())
+        output.sum().backward()
+    assert len(short) == 4 and len(watched) == 2
 
 
 def test_so_many_shapes_are_remembered(short):

@@ -49,7 +49,7 @@ def again(
         return None
     parameters = _parameters(layer)
     kinds = [(tensor.shape, tensor.dtype, tensor.device) for tensor in (x, *parameters)]
-    seen = (x.requires_grad, layer.batch_first, layer.training, layer.backend, *kinds)
+    seen = (x.requires_grad, layer.batch_first, layer.backend, *kinds)
     way = _way(layer, seen)
     if way is None or way == "long":
         return None
@@ -82,7 +82,7 @@ def _ordinary(x: Tensor) -> bool:
 
 def _plain(layer: RecurrentLayer) -> bool:
     """Whether a call of this layer is one scan from zero with nothing drawn."""
-    drawn = layer.dropouts.zoneout or (layer.training and layer.dropouts.any())
+    drawn = layer.training and layer.dropouts.any()
     several = layer.num_layers > 1 or layer.directions > 1
     return not (drawn or several or layer.learn_initial_state)
 
