@@ -174,17 +174,22 @@ def test_a_change_is_seen(short):
 
 
 def test_what_a_cuda_graph_is_made_of_goes_the_long_way(short, monkeypatch):
-    rnn = gru()
+    rnn, played, play = gru(), [], Tape.__call__
+    monkeypatch.setattr(Tape, "__call__", lambda *given: played.append(1) or play(*given))
+
+    def back(output):
+        torch.autograd.grad(output, list(rnn.parameters()), torch.ones_like(output))
+
     for _ in range(3):
-        output, _ = rnn(x)
+        back(rnn(x)[0])
+    assert len(short) == len(played) == 2
+    output, _ = rnn(x)
+    monkeypatch.setattr(direct, "captured", lambda tensor: True)
+    back(output)
+    assert len(played) == 3, "the forward"
     monkeypatch.setattr(repeating, "captured", lambda tensor: True)
     rnn(x)
-    assert len(short) == 2
-    played = []
-    monkeypatch.setattr(Tape, "__call__", lambda *given: played.append(given))
-    monkeypatch.setattr(direct, "captured", lambda tensor: True)
-    torch.autograd.grad(output, list(rnn.parameters()), torch.ones_like(output))
-    assert not played
+    assert len(short) == len(played) == 3
 
 
 def test_a_pass_without_a_tape_is_watched_once(short, monkeypatch):
