@@ -32,7 +32,7 @@ def script(monkeypatch):
     return run
 
 
-@pytest.mark.parametrize("name", ["cuda_host", "cuda_phases", "cuda_scan"])
+@pytest.mark.parametrize("name", ["cuda_host", "cuda_phases", "cuda_race", "cuda_scan"])
 def test_a_script_without_a_gpu_says_so(script, capsys, name):
     script(name)
     assert f"{name}.py: error: there is no CUDA device, and it is " in capsys.readouterr().err
