@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import contextmanager
-
 import pytest
 import torch
+from spying import record_tapes, the_long_way
 
 import passnet
-from passnet.layers import recurrent
 from passnet.ops import gru_backends, lstm_backends
 from passnet.ops.cuda import engine
 from passnet.ops.cuda.tape import Tape
@@ -29,28 +27,12 @@ LAYERS = {
 @pytest.fixture
 def used(monkeypatch, emulator) -> list[Tape]:
     """The tapes that were played, on an emulated chip."""
-    chip, played = emulator(), []
+    chip = emulator()
     monkeypatch.setattr(engine, "refuses_device", lambda *_: None)
     for backend in (*gru_backends(), *lstm_backends()):
         if backend.name == "cuda":
             monkeypatch.setattr(backend._engine, "_chip_of", lambda _: chip)
-    play = Tape.__call__
-
-    def noted(self, given):
-        played.append(self)
-        return play(self, given)
-
-    monkeypatch.setattr(Tape, "__call__", noted)
-    return played
-
-
-@contextmanager
-def the_long_way():
-    short, recurrent.again = recurrent.again, lambda *_: None
-    try:
-        yield
-    finally:
-        recurrent.again = short
+    return record_tapes(monkeypatch)
 
 
 def made(name):

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import copy
-from contextlib import contextmanager
 
 import pytest
 import torch
 from accuracy import assert_all_accurate
+from spying import record_tapes, the_long_way
 
 import passnet
-from passnet.layers import recurrent
 from passnet.layers.streaming import short_step
-from passnet.ops.cuda.tape import Tape
 
 pytestmark = [
     pytest.mark.gpu,
@@ -68,24 +66,13 @@ def judged(rnn, x, *, found=None, numbers=numbers, **words):
     )
 
 
-@contextmanager
-def the_long_way():
-    """Calls as they are made for the first time."""
-    short, recurrent.again = recurrent.again, lambda *_: None
-    try:
-        yield
-    finally:
-        recurrent.again = short
-
-
 @pytest.mark.parametrize("matrix", [*MATRICES, passnet.LowRankPlusDiagonal(50)], ids=repr)
 @pytest.mark.parametrize(("kind", "options"), KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_calls_made_over_and_over_are_the_same_bit_for_bit(
     monkeypatch, kind, options, matrix, dtype
 ):
-    played, play = [], Tape.__call__
-    monkeypatch.setattr(Tape, "__call__", lambda *given: played.append(1) or play(*given))
+    played = record_tapes(monkeypatch)
     rnn = layer(kind, options, size=128, matrix=matrix, dtype=dtype)
     parameters = list(rnn.parameters())
 
