@@ -197,13 +197,17 @@ def test_batches_of_two_shapes_in_turn(used):
     assert used
 
 
-def test_an_input_with_a_gradient_goes_the_long_way_back(used):
-    rnn = made("reset after")
+@pytest.mark.parametrize("name", ["reset after", "lstm", "tied"])
+def test_an_input_with_a_gradient(used, name):
+    rnn = made(name)
     for _ in range(3):
         x = torch.randn(STEPS, BATCH, FEATURES, requires_grad=True)
-        (found,) = torch.autograd.grad(loss(rnn, x), x)
+        wanted = [x, *rnn.parameters()]
+        found, played = torch.autograd.grad(loss(rnn, x), wanted), len(used)
         with the_long_way():
-            assert torch.equal(found, torch.autograd.grad(loss(rnn, x), x)[0])
+            assert same(found, torch.autograd.grad(loss(rnn, x), wanted))
+        change(rnn)
+    assert played == 2
 
 
 def test_parameters_that_moved(used):

@@ -69,8 +69,9 @@ def judged(rnn, x, *, found=None, numbers=numbers, **words):
 @pytest.mark.parametrize("matrix", [*MATRICES, passnet.LowRankPlusDiagonal(50)], ids=repr)
 @pytest.mark.parametrize(("kind", "options"), KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("wanted", [False, True])
 def test_calls_made_over_and_over_are_the_same_bit_for_bit(
-    monkeypatch, kind, options, matrix, dtype
+    monkeypatch, kind, options, matrix, dtype, wanted
 ):
     played = record_tapes(monkeypatch)
     rnn = layer(kind, options, size=128, matrix=matrix, dtype=dtype)
@@ -79,10 +80,11 @@ def test_calls_made_over_and_over_are_the_same_bit_for_bit(
     def called(x, weights):
         output, state = rnn(x)
         loss = (output * weights).sum() + (state[0] if isinstance(state, tuple) else state).sum()
-        return [output.detach(), loss.detach(), *torch.autograd.grad(loss, parameters)]
+        among = [x, *parameters] if wanted else parameters
+        return [output.detach(), loss.detach(), *torch.autograd.grad(loss, among)]
 
     for call in range(5):
-        x = torch.randn(33, 5, 6, device="cuda", dtype=dtype)
+        x = torch.randn(33, 5, 6, device="cuda", dtype=dtype, requires_grad=wanted)
         weights = torch.randn(33, 5, 128, device="cuda", dtype=dtype)
         found, before = called(x, weights), len(played)
         with the_long_way():

@@ -13,7 +13,16 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from passnet.ops.scan import ALIGNED, Call, Engine, Repetition, ScanCall, filled
+from passnet.ops.inputs import Inputs
+from passnet.ops.scan import (
+    ALIGNED,
+    Call,
+    Engine,
+    Repetition,
+    ScanCall,
+    features_gradient,
+    filled,
+)
 from passnet.ops.transforms import captured, lies_nowhere, transformed
 
 if TYPE_CHECKING:
@@ -57,7 +66,9 @@ class Direct(Generic[Call]):
 class Again(Direct[Call]):
     """A call that is made over and over, every time with tensors of the same shapes.
 
-    Each pass is watched when it comes for the first time, and repeated from then on, if it can be.
+    Each pass is watched when it comes for the first time, and repeated from then on, if it can be:
+    all of it but the gradient of features, which is a product of PyTorch's. They are given as
+    inputs, not as their drive.
     """
 
     ends = True
@@ -77,9 +88,16 @@ class Again(Direct[Call]):
         given = (*[grad for grad in grads if grad is not None], *live, *fixed, *kept)
 
         def work() -> list[Tensor]:
-            return Direct.gradients(self, grads, live, fixed, kept)
+            call = self.call(live, fixed)
+            return self.by.inner_gradients(call, grads, live, kept, last=True)
 
-        return self._pass(tuple([grad is not None for grad in grads]))(given, work)
+        used = tuple([grad is not None for grad in grads])
+        drive, *found = self._pass(used)(given, work)
+        if len(found) < len(live):  # the first is the features
+            inputs = self.call(live, fixed).source
+            assert isinstance(inputs, Inputs)
+            found.insert(0, features_gradient(inputs, drive))
+        return found
 
     def _pass(self, used: tuple[bool, ...]) -> _Pass:
         """The forward or, by the outputs that were used, a backward."""

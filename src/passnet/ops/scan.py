@@ -183,22 +183,38 @@ class Engine(ABC, Generic[Call]):
         last: bool,
     ) -> list[Tensor]:
         """Those of a call's live tensors, in their order and dtypes, from those of its outputs."""
-        found = without_autocast(call.device, self._in_order, call, grads, kept, last)
-        return [in_dtype(grad, tensor.dtype) for grad, tensor in zip(found, live, strict=True)]
+        drive, *found = self.inner_gradients(call, grads, live, kept, last=last)
+        source = call.source
+        if isinstance(source, Tensor):
+            return [drive, *found]
+        return [features_gradient(source, drive), *found] if source.needs_gradient else found
 
-    def _in_order(
+    def inner_gradients(
+        self,
+        call: Call,
+        grads: Sequence[Tensor | None],
+        live: Sequence[Tensor],
+        kept: Sequence[Tensor],
+        *,
+        last: bool,
+    ) -> list[Tensor]:
+        """[that of the drive, those of all live tensors but the drive or the features]."""
+        drive, *found = without_autocast(call.device, self._inner, call, grads, kept, last)
+        rest = live[len(live) - len(found) :]
+        return [drive, *[in_dtype(g, t.dtype) for g, t in zip(found, rest, strict=True)]]
+
+    def _inner(
         self, call: Call, grads: Sequence[Any], kept: Sequence[Tensor], last: bool
     ) -> list[Tensor]:
         count = call.output_count
         backward = self.last_backward if last else self.backward
         found = backward(call, list(grads), list(kept[:count]), list(kept[count:]))
         source = call.source
-        if isinstance(source, Tensor):
-            return found
-        grad_drive = in_dtype(found[0], source.weight.dtype)
-        weight, bias = self.input_gradients(source, grad_drive, call)
-        found[:1] = (weight,) if bias is None else (weight, bias)
-        return [source.features_gradient(grad_drive), *found] if source.needs_gradient else found
+        found[0] = in_dtype(found[0], source.dtype)
+        if isinstance(source, Inputs):
+            weight, bias = self.input_gradients(source, found[0], call)
+            found[1:1] = (weight,) if bias is None else (weight, bias)
+        return found
 
     def record(
         self, given: Sequence[Tensor], work: Callable[[], list[Tensor]]
@@ -217,3 +233,9 @@ def filled(grads: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> list[Te
         torch.zeros_like(output) if grad is None else grad
         for grad, output in zip(grads, outputs, strict=False)
     ]
+
+
+def features_gradient(inputs: Inputs, grad_drive: Tensor) -> Tensor:
+    """That of a call's features, which is the same for every engine."""
+    found = without_autocast(grad_drive.device, inputs.features_gradient, grad_drive)
+    return in_dtype(found, inputs.x.dtype)
