@@ -1,4 +1,4 @@
-"""Runs every CUDA kernel once, on a few steps, to be watched by a tool that looks for races.
+"""Runs every CUDA kernel on a few steps, to be watched by a tool that looks for races.
 
 compute-sanitizer --tool racecheck --error-exitcode 1 python benchmarks/cuda_race.py
 """
@@ -15,7 +15,7 @@ import passnet
 
 STEPS, BATCH, FEATURES = 6, 5, 10
 WIDE = 24
-"""Features from which on tensor cores form what they give to many units."""
+"""So many features that tensor cores form what they give to many units."""
 LENGTHS = [6, 6, 3, 2, 1]
 PLUS = passnet.LowRankPlusDiagonal
 
@@ -33,6 +33,7 @@ def layers() -> Iterator[tuple[str, nn.Module, dict]]:
         "multiplied out": (128, {"matrix": PLUS(50)}),
         "dense": (64, {}),
         "large": (900, {"matrix": PLUS(20), "dropout_state": 0.3}),
+        "large, dense": (700, {}),
         "large, tied": (1100, {"matrix": PLUS(16, tied=True)}),
     }
     for kind, (layer, options) in kinds.items():

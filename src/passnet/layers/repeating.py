@@ -88,7 +88,7 @@ def _plain(layer: RecurrentLayer) -> bool:
 
 
 def _parameters(layer: RecurrentLayer) -> list[nn.Parameter]:
-    """Those of its cell that are stored as such; one that is computed is in no call's way."""
+    """Those of its cell. Where a call reads something computed from them, `_short` finds none."""
     cell = layer._at(0)
     stored = (*cell._parameters.values(), *cell.matrix._parameters.values())
     return [tensor for tensor in stored if type(tensor) is nn.Parameter]

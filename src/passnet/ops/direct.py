@@ -13,16 +13,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from passnet.ops.inputs import Inputs
-from passnet.ops.scan import (
-    ALIGNED,
-    Call,
-    Engine,
-    Repetition,
-    ScanCall,
-    features_gradient,
-    filled,
-)
+from passnet.ops.precision import without_autocast
+from passnet.ops.scan import ALIGNED, Call, Engine, Repetition, ScanCall, filled, of_live
 from passnet.ops.transforms import captured, lies_nowhere, transformed
 
 if TYPE_CHECKING:
@@ -52,11 +44,13 @@ class Direct(Generic[Call]):
 
     def forward(self, live: Tensors, fixed: Tensors, call: Call | None = None) -> list[Tensor]:
         """[outputs, what is kept for the backward]."""
-        return self.op.compute(self.call(live, fixed) if call is None else call, self.by)
+        call = self.call(live, fixed) if call is None else call
+        return without_autocast(call.device, self.by.forward, call)
 
     def gradients(self, grads: Grads, live: Tensors, fixed: Tensors, kept: Tensors) -> list[Tensor]:
         """Those of the live tensors, where nobody reads again what was kept."""
-        return self.by.gradients(self.call(live, fixed), grads, live, kept, last=True)
+        call = self.call(live, fixed)
+        return of_live(call, *self.by.gradients(call, grads, live, kept, last=True))
 
     def call(self, live: Tensors, fixed: Tensors) -> Call:
         """The call with its tensors."""
@@ -67,8 +61,7 @@ class Again(Direct[Call]):
     """A call that is made over and over, every time with tensors of the same shapes.
 
     Each pass is watched when it comes for the first time, and repeated from then on, if it can be:
-    all of it but the gradient of features, which is a product of PyTorch's. They are given as
-    inputs, not as their drive.
+    all of it but the gradient of features, which is a product of PyTorch's.
     """
 
     ends = True
@@ -88,16 +81,12 @@ class Again(Direct[Call]):
         given = (*[grad for grad in grads if grad is not None], *live, *fixed, *kept)
 
         def work() -> list[Tensor]:
-            call = self.call(live, fixed)
-            return self.by.inner_gradients(call, grads, live, kept, last=True)
+            return self.by.gradients(self.call(live, fixed), grads, live, kept, last=True)
 
         used = tuple([grad is not None for grad in grads])
-        drive, *found = self._pass(used)(given, work)
-        if len(found) < len(live):  # the first is the features
-            inputs = self.call(live, fixed).source
-            assert isinstance(inputs, Inputs)
-            found.insert(0, features_gradient(inputs, drive))
-        return found
+        drive, *rest = self._pass(used)(given, work)
+        # Mostly the rest is all: then the call need not be put together again.
+        return rest if len(rest) == len(live) else of_live(self.call(live, fixed), drive, *rest)
 
     def _pass(self, used: tuple[bool, ...]) -> _Pass:
         """The forward or, by the outputs that were used, a backward."""

@@ -182,23 +182,7 @@ class Engine(ABC, Generic[Call]):
         *,
         last: bool,
     ) -> list[Tensor]:
-        """Those of a call's live tensors, in their order and dtypes, from those of its outputs."""
-        drive, *found = self.inner_gradients(call, grads, live, kept, last=last)
-        source = call.source
-        if isinstance(source, Tensor):
-            return [drive, *found]
-        return [features_gradient(source, drive), *found] if source.needs_gradient else found
-
-    def inner_gradients(
-        self,
-        call: Call,
-        grads: Sequence[Tensor | None],
-        live: Sequence[Tensor],
-        kept: Sequence[Tensor],
-        *,
-        last: bool,
-    ) -> list[Tensor]:
-        """[that of the drive, those of all live tensors but the drive or the features]."""
+        """[that of the drive, those of the live tensors but drive or features, in their dtypes]."""
         drive, *found = without_autocast(call.device, self._inner, call, grads, kept, last)
         rest = live[len(live) - len(found) :]
         return [drive, *[in_dtype(g, t.dtype) for g, t in zip(found, rest, strict=True)]]
@@ -235,7 +219,12 @@ def filled(grads: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> list[Te
     ]
 
 
-def features_gradient(inputs: Inputs, grad_drive: Tensor) -> Tensor:
-    """That of a call's features, which is the same for every engine."""
-    found = without_autocast(grad_drive.device, inputs.features_gradient, grad_drive)
-    return in_dtype(found, inputs.x.dtype)
+def of_live(call: ScanCall, drive: Tensor, *rest: Tensor) -> list[Tensor]:
+    """The gradients of all live tensors, from those that an engine forms."""
+    source = call.source
+    if isinstance(source, Tensor):
+        return [drive, *rest]
+    if not source.needs_gradient:
+        return [*rest]
+    features = without_autocast(call.device, source.features_gradient, drive)
+    return [in_dtype(features, source.x.dtype), *rest]

@@ -15,7 +15,7 @@ from torch import Tensor
 from passnet.ops.backend import Backend, BackendRefused, refusal
 from passnet.ops.direct import Again, Direct
 from passnet.ops.precision import without_autocast
-from passnet.ops.scan import Call, Engine, filled
+from passnet.ops.scan import Call, Engine, filled, of_live
 from passnet.ops.transforms import (
     first_order,
     loop_over_batch,
@@ -76,10 +76,6 @@ class ScanOp(Generic[Call]):
         live = [unwrapped(tensor) for tensor in live]
         return list(Direct(self, engine, layout).run(live, fixed, call))
 
-    def compute(self, call: Call, by: Engine[Call]) -> list[Tensor]:
-        """[outputs, what is kept for the backward], by one engine."""
-        return without_autocast(call.device, by.forward, call)
-
     def _run_forward(self, live, fixed, layout, engine):
         call = self.call_type.unflatten(live, fixed, layout)
         by = self._serving(call, engine)
@@ -103,7 +99,7 @@ class ScanOp(Generic[Call]):
         by = self._serving(call, engine)
         if by is None:  # autograd is not at hand below the dispatcher: `_first_order` has it
             raise BackendRefused(refusal(engine, str(self.engines[engine].refuses(call))))
-        found = by.gradients(call, grads, live, kept, last=False)
+        found = of_live(call, *by.gradients(call, grads, live, kept, last=False))
         return [grad.contiguous() for grad in found]  # as a compiler was told they would lie
 
     def by_plain_loop(self, grads, live, fixed, layout) -> list[Tensor]:
