@@ -66,15 +66,23 @@ def judged(rnn, x, *, found=None, numbers=numbers, **words):
     )
 
 
-@pytest.mark.parametrize("matrix", [*MATRICES, passnet.LowRankPlusDiagonal(50)], ids=repr)
+@pytest.mark.parametrize(
+    ("matrix", "size"),
+    [
+        *((matrix, 128) for matrix in MATRICES),
+        (passnet.LowRankPlusDiagonal(50), 128),
+        (passnet.LowRankPlusDiagonal(16), 1100),  # all blocks of its scans run at once
+    ],
+    ids=repr,
+)
 @pytest.mark.parametrize(("kind", "options"), KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("wanted", [False, True])
 def test_calls_made_over_and_over_are_the_same_bit_for_bit(
-    monkeypatch, kind, options, matrix, dtype, wanted
+    monkeypatch, kind, options, matrix, size, dtype, wanted
 ):
     played = record_tapes(monkeypatch)
-    rnn = layer(kind, options, size=128, matrix=matrix, dtype=dtype)
+    rnn = layer(kind, options, size=size, matrix=matrix, dtype=dtype)
     parameters = list(rnn.parameters())
 
     def called(x, weights):
@@ -85,7 +93,7 @@ def test_calls_made_over_and_over_are_the_same_bit_for_bit(
 
     for call in range(5):
         x = torch.randn(33, 5, 6, device="cuda", dtype=dtype, requires_grad=wanted)
-        weights = torch.randn(33, 5, 128, device="cuda", dtype=dtype)
+        weights = torch.randn(33, 5, size, device="cuda", dtype=dtype)
         found, before = called(x, weights), len(played)
         with the_long_way():
             assert all(map(torch.equal, found, called(x, weights)))
@@ -96,6 +104,27 @@ def test_calls_made_over_and_over_are_the_same_bit_for_bit(
         with torch.no_grad():
             for parameter in parameters:
                 parameter.mul_(1.01)
+
+
+def test_calls_made_over_and_over_on_several_streams():
+    rnn = layer(passnet.GRU, {}, size=128, matrix=passnet.LowRankPlusDiagonal(24))
+    parameters = list(rnn.parameters())
+    inputs = [torch.randn(200, 5, 6, device="cuda") for _ in range(3)]
+
+    def gradients(x):
+        return torch.autograd.grad(rnn(x)[0].square().sum(), parameters)
+
+    expected = [gradients(x) for x in inputs]
+    streams = [torch.cuda.Stream() for _ in inputs]
+    torch.cuda.synchronize()
+    for _ in range(20):
+        found = []
+        for stream, x in zip(streams, inputs, strict=True):
+            with torch.cuda.stream(stream):
+                found.append(gradients(x))
+        torch.cuda.synchronize()
+        for one, other in zip(found, expected, strict=True):
+            assert all(map(torch.equal, one, other))
 
 
 @pytest.mark.parametrize("matrix", MATRICES, ids=repr)

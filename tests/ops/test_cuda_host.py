@@ -10,12 +10,14 @@ import pytest
 import torch
 
 import passnet
+from passnet.ops.cuda import chain, engine, libcuda
 from passnet.ops.cuda import driver as cuda_driver
-from passnet.ops.cuda import engine
 from passnet.ops.cuda.call import Call
 from passnet.ops.cuda.launches import Launch
 
 OURS, ANOTHER, STREAM = 0x1000, 0x2000, 7
+GRAPHS, NODES, FUNCTIONS, READY = 0x3000, 0x4000, 0x5000, 0x6000
+"""Where the driver's handles begin; that of a graph made ready is so far behind its own."""
 
 
 @pytest.mark.parametrize("kind", [passnet.GRU, passnet.LSTM])
@@ -48,6 +50,12 @@ class Driver:
 
     def __init__(self) -> None:
         self.current, self.status, self.launched = OURS, 0, []
+        self.counts, self.graphs, self.nodes, self.destroyed = {}, {}, {}, []
+
+    def cuModuleGetFunction(self, at, module, name):
+        at._obj.value = FUNCTIONS + len(self.counts)
+        self.counts[at._obj.value] = None
+        return 0
 
     def cuCtxGetCurrent(self, at):
         at._obj.value = self.current
@@ -60,28 +68,83 @@ class Driver:
     def cuLaunchKernel(self, function, *place):
         *sizes, stream, pointers, extra = place
         assert stream.value == STREAM and extra in (None, "together")
-        values = [ctypes.c_uint64.from_address(at).value for at in pointers]
-        self.launched.append((self.current, [*sizes, extra == "together"], values))
+        self.launched.append((self.current, [*sizes, extra == "together"], values_at(pointers)))
         return self.status
 
     def cuLaunchCooperativeKernel(self, *place):
         return self.cuLaunchKernel(*place, "together")
+
+    def cuGraphCreate(self, at, flags):
+        at._obj.value = GRAPHS + len(self.graphs)
+        self.graphs[at._obj.value] = []
+        return 0
+
+    def cuGraphAddKernelNode_v2(self, at, graph, follows, count, about):
+        assert self.current == OURS
+        nodes = self.graphs[graph.value]
+        assert (follows and follows._obj.value) == (nodes[-1] if nodes else None)
+        assert count.value == len(nodes[-1:])
+        at._obj.value = NODES + len(self.nodes)
+        nodes.append(at._obj.value)
+        self.nodes[at._obj.value] = {"sizes": sizes_of(about._obj), "together": False}
+        return 0
+
+    def cuGraphKernelNodeSetAttribute(self, node, which, value):
+        assert (which, value[0]) == (2, 1)
+        self.nodes[node.value]["together"] = True
+        return 0
+
+    def cuGraphInstantiateWithFlags(self, at, graph, flags):
+        assert self.current == OURS
+        at._obj.value = READY + graph.value
+        return 0
+
+    def cuGraphExecKernelNodeSetParams_v2(self, ready, node, about):
+        known = self.nodes[node.value]
+        assert node.value in self.graphs[ready.value - READY]
+        assert sizes_of(about._obj) == known["sizes"]
+        given = ctypes.c_void_p * self.counts[about._obj.function]
+        known["values"] = values_at(given.from_address(about._obj.arguments))
+        return self.status
+
+    def cuGraphLaunch(self, ready, stream):
+        assert stream.value == STREAM
+        for node in self.graphs[ready.value - READY]:
+            known = self.nodes[node]
+            sizes = [*known["sizes"], known["together"]]
+            self.launched.append((self.current, sizes, known["values"]))
+        return self.status
+
+    def cuGraphDestroy(self, graph):
+        self.destroyed.append(graph.value)
+        return 0
+
+    cuGraphExecDestroy = cuGraphDestroy
 
     def cuGetErrorString(self, status, at):
         at._obj.value = b"out of luck"
         return 0
 
 
+def values_at(pointers):
+    return [ctypes.c_uint64.from_address(at).value for at in pointers]
+
+
+def sizes_of(about):
+    return [*about.grid, *about.threads, about.shared]
+
+
 @pytest.fixture
 def driver(monkeypatch) -> Driver:
     made = Driver()
-    monkeypatch.setattr(cuda_driver, "_driver", lambda: made)
-    monkeypatch.setattr(cuda_driver, "_context", lambda device: ctypes.c_void_p(OURS))
+    for module in (libcuda, chain, cuda_driver):
+        monkeypatch.setattr(module, "libcuda", lambda: made)
+    for module in (libcuda, cuda_driver):
+        monkeypatch.setattr(module, "context_of", lambda device: ctypes.c_void_p(OURS))
     monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: STREAM, raising=False)
     monkeypatch.setattr(cuda_driver, "device_limits", lambda device: (132, 232448, "sm_90"))
     monkeypatch.setattr(cuda_driver, "cubin", lambda *_, **__: b"")
     monkeypatch.setattr(cuda_driver, "_loaded", lambda binary: None)
-    monkeypatch.setattr(made, "cuModuleGetFunction", lambda *_: 0, raising=False)
     return made
 
 
@@ -97,15 +160,21 @@ def test_what_a_launch_hands_over(driver):
     assert values == [given.data_ptr(), 0, 2**40]
 
 
-def volley(*launches):
+def volley(driver, *launches):
     """Some launches, each of a grid, threads, whether all at once, and places, to be made again."""
-    numbered = [(Launch(kernel(), *how, [], at_once), places) for *how, at_once, places in launches]
+    numbered = []
+    for *how, at_once, places in launches:
+        made = kernel()
+        driver.counts[made.function.value] = len(places)
+        numbered.append((Launch(made, *how, [], at_once), places))
     return cuda_driver.Kernel.together(numbered)
 
 
 def test_launches_that_were_prepared_hand_over_the_same(driver):
     first, second = torch.zeros(3), torch.zeros(5)
+    driver.current = ANOTHER
     prepared = volley(
+        driver,
         ((5, 2, 1), 128, False, [1, 0, 3]),
         ((7, 1, 1), 64, True, [2, 1]),
         ((1, 1, 4), 32, False, [4]),
@@ -118,14 +187,25 @@ def test_launches_that_were_prepared_hand_over_the_same(driver):
             (OURS, [7, 1, 1, 64, 1, 1, 64, True], [other.data_ptr(), one.data_ptr()]),
             (OURS, [1, 1, 4, 32, 1, 1, 64, False], [6]),
         ]
+        assert driver.current == ANOTHER
 
 
-def test_prepared_launches_end_at_one_that_fails(driver):
-    prepared = volley(((1, 1, 1), 32, False, [1]), ((2, 1, 1), 32, False, [1]))
+def test_prepared_launches_that_fail_say_why(driver):
+    prepared = volley(driver, ((1, 1, 1), 32, False, [1]), ((2, 1, 1), 32, False, [1]))
     driver.current, driver.status = ANOTHER, 701
     with pytest.raises(cuda_driver.CompileError, match="701: out of luck"):
         prepared([torch.zeros(1)], [])
-    assert len(driver.launched) == 1 and driver.current == ANOTHER
+    assert driver.launched == [] and driver.current == ANOTHER
+
+
+def test_the_driver_forgets_launches_that_nobody_prepares_any_more(driver):
+    kept = volley(driver, ((1, 1, 1), 32, False, [1]))
+    dropped = volley(driver, ((1, 1, 1), 32, False, [1]))
+    graph = GRAPHS + 1
+    assert driver.destroyed == []
+    del dropped
+    assert set(driver.destroyed) == {graph, READY + graph}
+    kept([torch.zeros(1)], [])
 
 
 def test_a_launch_leaves_the_context_as_it_was(driver):
@@ -146,7 +226,7 @@ def test_a_launch_that_fails_says_why(driver):
 @pytest.mark.parametrize("ahead", [False, True])
 def test_threads_do_not_mix_their_arguments(driver, ahead):
     made, before = kernel(), sys.getswitchinterval()
-    prepared = volley(((1, 1, 1), 32, False, [1] * 12))
+    prepared = volley(driver, ((1, 1, 1), 32, False, [1] * 12))
 
     def launch(number):
         prepared([], [number]) if ahead else made.launch((1, 1, 1), 32, [number] * 12)

@@ -1,58 +1,21 @@
-"""Binaries to running kernels: the CUDA driver, and launches on torch's stream."""
+"""Binaries to running kernels: launches on torch's stream, one by one or prepared."""
 
 from __future__ import annotations
 
 import ctypes
 import itertools
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import cast
 
 import torch
 from torch import Tensor
 
+from passnet.ops.cuda.chain import Chain, Link, Queued
 from passnet.ops.cuda.compile import CompileError, cubin, nvrtc
 from passnet.ops.cuda.launches import Arguments, Grid, Launches, Numbered, Volley
-
-
-@cache
-def _driver() -> ctypes.PyDLL:
-    # Calls are short: to hand the interpreter's lock over and take it back would take longer.
-    return ctypes.PyDLL("libcuda.so.1")
-
-
-def _check_driver(status: int) -> None:
-    if status:
-        text = ctypes.c_char_p()
-        _driver().cuGetErrorString(status, ctypes.byref(text))
-        raise CompileError(f"CUDA driver error {status}: {(text.value or b'unknown').decode()}")
-
-
-@cache
-def _context(device: int) -> ctypes.c_void_p:
-    torch.cuda.current_stream(device)  # initialises torch's primary context
-    _check_driver(_driver().cuInit(0))
-    handle, context = ctypes.c_int(), ctypes.c_void_p()
-    _check_driver(_driver().cuDeviceGet(ctypes.byref(handle), device))
-    _check_driver(_driver().cuDevicePrimaryCtxRetain(ctypes.byref(context), handle))
-    return context
-
-
-def _enter(device: int) -> ctypes.c_void_p | None:
-    """Makes a device's context the thread's; the one before, for `_leave`, if it was another."""
-    before = ctypes.c_void_p()
-    _driver().cuCtxGetCurrent(ctypes.byref(before))
-    context = _context(device)
-    if before.value == context.value:
-        return None
-    _check_driver(_driver().cuCtxSetCurrent(context))
-    return before
-
-
-def _leave(before: ctypes.c_void_p | None) -> None:
-    if before is not None:
-        _check_driver(_driver().cuCtxSetCurrent(before))
+from passnet.ops.cuda.libcuda import check, context_of, enter, leave, libcuda
 
 
 @cache
@@ -86,7 +49,7 @@ class Kernel(Launches):
         self.function = ctypes.c_void_p()
         self._room: _Room | None = None
         made = {"arch": device_limits(device)[2], "options": options}
-        before = _enter(device)
+        before = enter(device)
         try:
             binary = cubin(source, **made)
             try:
@@ -94,21 +57,17 @@ class Kernel(Launches):
             except CompileError:
                 # What lay on the disk may be damaged.
                 module = _loaded(cubin(source, **made, anew=True))
-            _check_driver(
-                _driver().cuModuleGetFunction(ctypes.byref(self.function), module, name.encode())
-            )
+            check(libcuda().cuModuleGetFunction(ctypes.byref(self.function), module, name.encode()))
             if shared > 48 * 1024:
                 maximum_dynamic_shared = 8
-                _check_driver(
-                    _driver().cuFuncSetAttribute(self.function, maximum_dynamic_shared, shared)
-                )
+                check(libcuda().cuFuncSetAttribute(self.function, maximum_dynamic_shared, shared))
         finally:
-            _leave(before)
+            leave(before)
 
     def attribute(self, number: int) -> int:
         """A CUfunction_attribute, such as 4 (registers) or 3 (local bytes)."""
         value = ctypes.c_int()
-        _check_driver(_driver().cuFuncGetAttribute(ctypes.byref(value), number, self.function))
+        check(libcuda().cuFuncGetAttribute(ctypes.byref(value), number, self.function))
         return value.value
 
     def start(self, grid: Grid, threads: int, arguments: Arguments, cooperative: bool) -> None:
@@ -120,45 +79,39 @@ class Kernel(Launches):
         room = self._room
         if room is None:
             room = self._room = _Room(self.device, [len(values)])
-        room.launch(values, [self._queued(grid, threads, cooperative, room, 0)])
+        # Without declared types, whose check takes longer than the rest of a call: sizes are C ints
+        # as they are, and what is wider has a type of its own.
+        place = (self.function, *grid, threads, 1, 1, self.shared, room.stream, room.parts[0])
+        if cooperative:
+            room.launch(values, [(libcuda().cuLaunchCooperativeKernel, place)])
+        else:
+            room.launch(values, [(libcuda().cuLaunchKernel, (*place, None))])
 
     @classmethod
     def together(cls, launches: Sequence[Numbered]) -> Volley:
         kernels = [cast(Kernel, launch.kernel) for launch, _ in launches]
         room = _Room(kernels[0].device, [len(places) for _, places in launches])
         order = [place for _, places in launches for place in places]
-        queued = [
-            kernel._queued(launch.grid, launch.threads, launch.cooperative, room, index)
-            for index, (kernel, (launch, _)) in enumerate(zip(kernels, launches, strict=True))
+        links = [
+            Link(
+                kernel.function, launch.grid, launch.threads, kernel.shared, launch.cooperative, at
+            )
+            for kernel, (launch, _), at in zip(kernels, launches, room.parts, strict=True)
         ]
+        chain = Chain(kernels[0].device, links, room.stream)
 
         def volley(tensors: Sequence[Tensor], numbers: Sequence[int]) -> None:
             values = [0, *[tensor.data_ptr() for tensor in tensors], *numbers]
-            room.launch([values[place] for place in order], queued)
+            room.launch([values[place] for place in order], chain.queued)
 
         return volley
-
-    def _queued(
-        self, grid: Grid, threads: int, cooperative: bool, room: _Room, index: int
-    ) -> _Queued:
-        """How the driver is asked, with the arguments that stand in that part of the room."""
-        # Without declared types, whose check takes longer than the rest of a call: sizes are C ints
-        # as they are, and what is wider has a type of its own.
-        place = (self.function, *grid, threads, 1, 1, self.shared, room.stream, room.parts[index])
-        if cooperative:
-            return _driver().cuLaunchCooperativeKernel, place
-        return _driver().cuLaunchKernel, (*place, None)
-
-
-_Queued = tuple[Callable[..., int], tuple]
-"""A function of the driver, and what it is called with."""
 
 
 class _Room:
     """Where the arguments of some launches stand when they are queued, eight bytes each."""
 
     def __init__(self, device: int, counts: Sequence[int]) -> None:
-        self._device, self._context = device, _context(device).value
+        self._device, self._context = device, context_of(device).value
         self._lock = threading.Lock()
         self._slots = (ctypes.c_uint64 * sum(counts))()
         base = ctypes.addressof(self._slots)
@@ -166,9 +119,9 @@ class _Room:
         self.parts = [(ctypes.c_void_p * n)(*itertools.islice(slots, n)) for n in counts]
         """The addresses of each launch's arguments."""
         self.stream, self._current = ctypes.c_void_p(), ctypes.c_void_p()
-        self._current_at, self._ask = ctypes.byref(self._current), _driver().cuCtxGetCurrent
+        self._current_at, self._ask = ctypes.byref(self._current), libcuda().cuCtxGetCurrent
 
-    def launch(self, values: Sequence[int], queued: Sequence[_Queued]) -> None:
+    def launch(self, values: Sequence[int], queued: Sequence[Queued]) -> None:
         """Queue them on torch's current stream with these arguments."""
         status = 0
         # Threads that run one layer share the room.
@@ -177,7 +130,7 @@ class _Room:
             self.stream.value = torch._C._cuda_getCurrentRawStream(self._device)  # pyright: ignore
             self._ask(self._current_at)
             here = self._current.value == self._context
-            before = None if here else _enter(self._device)
+            before = None if here else enter(self._device)
             try:
                 for start, place in queued:
                     status = start(*place)
@@ -185,11 +138,11 @@ class _Room:
                         break
             finally:
                 if not here:
-                    _leave(before)
-        _check_driver(status)
+                    leave(before)
+        check(status)
 
 
 def _loaded(binary: bytes) -> ctypes.c_void_p:
     module = ctypes.c_void_p()
-    _check_driver(_driver().cuModuleLoadData(ctypes.byref(module), binary))
+    check(libcuda().cuModuleLoadData(ctypes.byref(module), binary))
     return module
