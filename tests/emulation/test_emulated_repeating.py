@@ -219,3 +219,10 @@ def test_parameters_that_moved(used):
         found = numbers(rnn, x)
         with the_long_way():
             assert same(found, numbers(rnn, x))
+
+
+def test_scans_over_the_whole_chip_take_the_long_way(used):
+    rnn = passnet.GRU(FEATURES, 1000, matrix=LOW(16), backend="cuda")
+    x = torch.randn(2, BATCH, FEATURES)
+    first, *others = [numbers(rnn, x) for _ in range(3)]
+    assert all(same(first, other) for other in others) and used == []

@@ -66,23 +66,15 @@ def judged(rnn, x, *, found=None, numbers=numbers, **words):
     )
 
 
-@pytest.mark.parametrize(
-    ("matrix", "size"),
-    [
-        *((matrix, 128) for matrix in MATRICES),
-        (passnet.LowRankPlusDiagonal(50), 128),
-        (passnet.LowRankPlusDiagonal(16), 1100),  # all blocks of its scans run at once
-    ],
-    ids=repr,
-)
+@pytest.mark.parametrize("matrix", [*MATRICES, passnet.LowRankPlusDiagonal(50)], ids=repr)
 @pytest.mark.parametrize(("kind", "options"), KINDS)
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("wanted", [False, True])
 def test_calls_made_over_and_over_are_the_same_bit_for_bit(
-    monkeypatch, kind, options, matrix, size, dtype, wanted
+    monkeypatch, kind, options, matrix, dtype, wanted
 ):
     played = record_tapes(monkeypatch)
-    rnn = layer(kind, options, size=size, matrix=matrix, dtype=dtype)
+    rnn = layer(kind, options, size=128, matrix=matrix, dtype=dtype)
     parameters = list(rnn.parameters())
 
     def called(x, weights):
@@ -93,7 +85,7 @@ def test_calls_made_over_and_over_are_the_same_bit_for_bit(
 
     for call in range(5):
         x = torch.randn(33, 5, 6, device="cuda", dtype=dtype, requires_grad=wanted)
-        weights = torch.randn(33, 5, size, device="cuda", dtype=dtype)
+        weights = torch.randn(33, 5, 128, device="cuda", dtype=dtype)
         found, before = called(x, weights), len(played)
         with the_long_way():
             assert all(map(torch.equal, found, called(x, weights)))

@@ -86,12 +86,7 @@ class Driver:
         assert count.value == len(nodes[-1:])
         at._obj.value = NODES + len(self.nodes)
         nodes.append(at._obj.value)
-        self.nodes[at._obj.value] = {"sizes": sizes_of(about._obj), "together": False}
-        return 0
-
-    def cuGraphKernelNodeSetAttribute(self, node, which, value):
-        assert (which, value[0]) == (2, 1)
-        self.nodes[node.value]["together"] = True
+        self.nodes[at._obj.value] = {"sizes": sizes_of(about._obj)}
         return 0
 
     def cuGraphInstantiateWithFlags(self, at, graph, flags):
@@ -111,8 +106,7 @@ class Driver:
         assert stream.value == STREAM
         for node in self.graphs[ready.value - READY]:
             known = self.nodes[node]
-            sizes = [*known["sizes"], known["together"]]
-            self.launched.append((self.current, sizes, known["values"]))
+            self.launched.append((self.current, [*known["sizes"], False], known["values"]))
         return self.status
 
     def cuGraphDestroy(self, graph):
@@ -161,12 +155,12 @@ def test_what_a_launch_hands_over(driver):
 
 
 def volley(driver, *launches):
-    """Some launches, each of a grid, threads, whether all at once, and places, to be made again."""
+    """Some launches, each of a grid, threads and places, to be made again."""
     numbered = []
-    for *how, at_once, places in launches:
+    for *how, places in launches:
         made = kernel()
         driver.counts[made.function.value] = len(places)
-        numbered.append((Launch(made, *how, [], at_once), places))
+        numbered.append((Launch(made, *how, [], False), places))
     return cuda_driver.Kernel.together(numbered)
 
 
@@ -175,23 +169,23 @@ def test_launches_that_were_prepared_hand_over_the_same(driver):
     driver.current = ANOTHER
     prepared = volley(
         driver,
-        ((5, 2, 1), 128, False, [1, 0, 3]),
-        ((7, 1, 1), 64, True, [2, 1]),
-        ((1, 1, 4), 32, False, [4]),
+        ((5, 2, 1), 128, [1, 0, 3]),
+        ((7, 1, 1), 64, [2, 1]),
+        ((1, 1, 4), 32, [4]),
     )
     for one, other in ((first, second), (second, first)):
         driver.launched.clear()
         prepared([one, other], [2**40, 6])
         assert driver.launched == [
             (OURS, [5, 2, 1, 128, 1, 1, 64, False], [one.data_ptr(), 0, 2**40]),
-            (OURS, [7, 1, 1, 64, 1, 1, 64, True], [other.data_ptr(), one.data_ptr()]),
+            (OURS, [7, 1, 1, 64, 1, 1, 64, False], [other.data_ptr(), one.data_ptr()]),
             (OURS, [1, 1, 4, 32, 1, 1, 64, False], [6]),
         ]
         assert driver.current == ANOTHER
 
 
 def test_prepared_launches_that_fail_say_why(driver):
-    prepared = volley(driver, ((1, 1, 1), 32, False, [1]), ((2, 1, 1), 32, False, [1]))
+    prepared = volley(driver, ((1, 1, 1), 32, [1]), ((2, 1, 1), 32, [1]))
     driver.current, driver.status = ANOTHER, 701
     with pytest.raises(cuda_driver.CompileError, match="701: out of luck"):
         prepared([torch.zeros(1)], [])
@@ -199,8 +193,8 @@ def test_prepared_launches_that_fail_say_why(driver):
 
 
 def test_the_driver_forgets_launches_that_nobody_prepares_any_more(driver):
-    kept = volley(driver, ((1, 1, 1), 32, False, [1]))
-    dropped = volley(driver, ((1, 1, 1), 32, False, [1]))
+    kept = volley(driver, ((1, 1, 1), 32, [1]))
+    dropped = volley(driver, ((1, 1, 1), 32, [1]))
     graph = GRAPHS + 1
     assert driver.destroyed == []
     del dropped
@@ -226,7 +220,7 @@ def test_a_launch_that_fails_says_why(driver):
 @pytest.mark.parametrize("ahead", [False, True])
 def test_threads_do_not_mix_their_arguments(driver, ahead):
     made, before = kernel(), sys.getswitchinterval()
-    prepared = volley(driver, ((1, 1, 1), 32, False, [1] * 12))
+    prepared = volley(driver, ((1, 1, 1), 32, [1] * 12))
 
     def launch(number):
         prepared([], [number]) if ahead else made.launch((1, 1, 1), 32, [number] * 12)

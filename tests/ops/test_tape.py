@@ -32,9 +32,9 @@ class Adds(Launches):
 kernel = Adds()
 
 
-def add(a, b, factor):
+def add(a, b, factor, *, threads=32, cooperative=False):
     out = torch.empty_like(a)
-    kernel.launch((a.numel(), 1, 1), 32, [a, b, out, factor], cooperative=factor > 2)
+    kernel.launch((a.numel(), 1, 1), threads, [a, b, out, factor], cooperative=cooperative)
     return out
 
 
@@ -43,7 +43,7 @@ def tensors(*starts):
 
 
 def two_launches(a, b):
-    return [add(add(a, b, 2), None, 0), add(a, b, 3)]
+    return [add(add(a, b, 2), None, 0), add(a, b, 3, threads=64)]
 
 
 def test_other_numbers_take_the_same_way():
@@ -56,7 +56,7 @@ def test_other_numbers_take_the_same_way():
     assert torch.equal(again[0], others[0] + 2 * others[1])
     assert torch.equal(again[1], others[0] + 3 * others[1])
     assert kernel.places == recorded_places
-    assert recorded_places == [((4, 1, 1), 32, False)] * 2 + [((4, 1, 1), 32, True)]
+    assert recorded_places == [((4, 1, 1), 32, False)] * 2 + [((4, 1, 1), 64, False)]
     assert torch.equal(results[0], a + 2 * b), "results are new each time"
     assert not {t.data_ptr() for t in again} & {t.data_ptr() for t in (*results, *others)}
 
@@ -90,11 +90,16 @@ def with_a_copy(a, b):
     return [add(a.clone(), b, 1)]
 
 
+def over_the_whole_chip(a, b):
+    return [add(a, b, 1, cooperative=True)]
+
+
 OTHER = torch.ones(4)
 
 
 @pytest.mark.parametrize(
-    "work", [with_a_sum, with_somebody_elses, that_launches_nothing, with_a_copy]
+    "work",
+    [with_a_sum, with_somebody_elses, that_launches_nothing, with_a_copy, over_the_whole_chip],
 )
 def test_what_does_more_than_launch_has_no_tape(work):
     a, b = tensors(1, 10)

@@ -14,9 +14,6 @@ from typing import NamedTuple
 from passnet.ops.cuda.launches import Grid
 from passnet.ops.cuda.libcuda import check, enter, leave, libcuda
 
-_COOPERATIVE = 2  # of CUlaunchAttributeID
-_ATTRIBUTE_INTS = 16  # as many as a CUlaunchAttributeValue has room for
-
 Queued = tuple[Callable[..., int], tuple]
 """A function of the driver, and what it is called with."""
 
@@ -28,7 +25,6 @@ class Link(NamedTuple):
     grid: Grid
     threads: int
     shared: int
-    cooperative: bool
     arguments: ctypes.Array[ctypes.c_void_p]
     """Where each of its arguments stands whenever the chain is queued."""
 
@@ -62,7 +58,7 @@ class Chain:
             set_arguments, node = [], None
             for link in links:
                 parameters = _parameters(link)
-                node = self._added(link, parameters, node)
+                node = self._added(parameters, node)
                 change = libcuda().cuGraphExecKernelNodeSetParams_v2
                 set_arguments.append((change, (self._ready, node, ctypes.byref(parameters))))
             ready, flags = ctypes.byref(self._ready), ctypes.c_ulonglong(0)
@@ -76,9 +72,7 @@ class Chain:
         ]
         """What queues it, in this order."""
 
-    def _added(
-        self, link: Link, parameters: _Parameters, before: ctypes.c_void_p | None
-    ) -> ctypes.c_void_p:
+    def _added(self, parameters: _Parameters, before: ctypes.c_void_p | None) -> ctypes.c_void_p:
         """The node of a kernel that follows another, or none."""
         node = ctypes.c_void_p()
         follows = (None, ctypes.c_size_t(0))
@@ -86,9 +80,6 @@ class Chain:
             follows = (ctypes.byref(before), ctypes.c_size_t(1))
         about = (*follows, ctypes.byref(parameters))
         check(libcuda().cuGraphAddKernelNode_v2(ctypes.byref(node), self._graph, *about))
-        if link.cooperative:
-            value = (ctypes.c_int * _ATTRIBUTE_INTS)(1)
-            check(libcuda().cuGraphKernelNodeSetAttribute(node, _COOPERATIVE, value))
         return node
 
 

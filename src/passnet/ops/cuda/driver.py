@@ -93,9 +93,7 @@ class Kernel(Launches):
         room = _Room(kernels[0].device, [len(places) for _, places in launches])
         order = [place for _, places in launches for place in places]
         links = [
-            Link(
-                kernel.function, launch.grid, launch.threads, kernel.shared, launch.cooperative, at
-            )
+            Link(kernel.function, launch.grid, launch.threads, kernel.shared, at)
             for kernel, (launch, _), at in zip(kernels, launches, room.parts, strict=True)
         ]
         chain = Chain(kernels[0].device, links, room.stream)

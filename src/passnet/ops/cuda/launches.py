@@ -34,12 +34,16 @@ class Launches(ABC):
 
     @classmethod
     def together(cls, launches: Sequence[Numbered]) -> Volley:
-        """Launches of such kernels, one after the other, with arguments that are yet to come."""
+        """Launches of such kernels, one after the other, with arguments that are yet to come.
+
+        None of them is cooperative.
+        """
 
         def volley(tensors: Sequence[Tensor], numbers: Sequence[int]) -> None:
             values = [None, *tensors, *numbers]
-            for (kernel, grid, threads, _, cooperative), places in launches:
-                kernel.start(grid, threads, [values[place] for place in places], cooperative)
+            for launch, places in launches:
+                arguments = [values[place] for place in places]
+                launch.kernel.start(launch.grid, launch.threads, arguments, False)
 
         return volley
 

@@ -2,7 +2,8 @@
 
 On its way to the kernels a pass looks up, checks and lays out what is the same in every step of a
 training loop, and for small states that takes longer than the kernels. A tape is taken from a pass
-that ran, by watching it; a pass that did anything but make room and launch kernels has none.
+that ran, by watching it. A pass that did anything but make room and launch kernels has none, nor
+has one with kernels over the whole chip, which take longer than the host.
 """
 
 from __future__ import annotations
@@ -57,7 +58,8 @@ def record(
         results = work()
     tensors = [*given, *watch.made]
     places = {tensor.data_ptr(): number for number, tensor in enumerate(tensors, 1)}
-    if watch.something_else or not launches or len(places) < len(tensors):
+    over_the_chip = any(launch.cooperative for launch in launches)
+    if watch.something_else or over_the_chip or not launches or len(places) < len(tensors):
         return results, None
     numbers: list[int] = []
 
