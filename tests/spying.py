@@ -8,8 +8,10 @@ from contextlib import contextmanager
 import pytest
 
 import passnet.layers.recurrent
+from passnet.ops import gru_backends, lstm_backends, scan_op
 from passnet.ops.backend import choose
 from passnet.ops.cuda.tape import Tape
+from passnet.ops.kinds import Kinds
 
 
 def record_scans(monkeypatch) -> list:
@@ -36,9 +38,15 @@ def record_tapes(monkeypatch) -> list[Tape]:
     return played
 
 
+def forget_calls(monkeypatch) -> None:
+    """Ops remember no calls that were made before."""
+    for backend in (gru_backends()[0], lstm_backends()[0]):
+        monkeypatch.setattr(backend._op, "_kinds", Kinds(scan_op.MOST))
+
+
 @contextmanager
 def the_long_way() -> Iterator[None]:
     """Calls of layers are made as if they had never been made before."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(passnet.layers.recurrent, "again", lambda *_: None)
+        patch.setattr(Kinds, "of", lambda *_: None)
         yield

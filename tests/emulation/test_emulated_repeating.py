@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from spying import record_tapes, the_long_way
+from spying import forget_calls, record_tapes, the_long_way
 
 import passnet
 from passnet.ops import gru_backends, lstm_backends
@@ -32,6 +32,7 @@ def used(monkeypatch, emulator) -> list[Tape]:
     for backend in (*gru_backends(), *lstm_backends()):
         if backend.name == "cuda":
             monkeypatch.setattr(backend._engine, "_chip_of", lambda _: chip)
+    forget_calls(monkeypatch)
     return record_tapes(monkeypatch)
 
 
@@ -219,6 +220,47 @@ def test_parameters_that_moved(used):
         found = numbers(rnn, x)
         with the_long_way():
             assert same(found, numbers(rnn, x))
+
+
+OTHERS = {
+    "given state": (passnet.GRU, {}, {"hx": (1,)}),
+    "given states": (passnet.LSTM, {}, {"hx": (2,)}),
+    "learned start": (passnet.LSTM, {"learn_initial_state": True}, {}),
+    "lengths": (passnet.GRU, {"reset": "before"}, {"lengths": [STEPS, 2]}),
+    "lengths of two states": (passnet.LSTM, {}, {"lengths": [STEPS, 2]}),
+    "dropout": (passnet.GRU, {"dropout_state": 0.5, "dropout_input": 0.2}, {}),
+    "zoneout": (passnet.LSTM, {"zoneout": 0.5}, {}),
+    "weight norm": (passnet.GRU, {"weight_norm": True}, {}),
+    "layers": (passnet.GRU, {"num_layers": 2, "dropout": 0.5}, {}),
+    "directions": (passnet.GRU, {"bidirectional": True}, {"lengths": [STEPS, 2]}),
+}
+
+
+@pytest.mark.parametrize("symbols", [False, True])
+@pytest.mark.parametrize("name", OTHERS)
+def test_passes_of_other_calls(used, name, symbols):
+    kind, options, words = OTHERS[name]
+    torch.manual_seed(0)
+    rnn = kind(FEATURES, 24, matrix=BOTH(4), backend="cuda", **options)
+
+    def found(x, states):
+        torch.manual_seed(1)  # of masks
+        given = {"hx": states[0] if len(states) == 1 else states} if states else {}
+        output, state = rnn(x, **(words | given))
+        loss = of_all(output, *(state if isinstance(state, tuple) else (state,)))
+        return [output.detach(), *torch.autograd.grad(loss, [*states, *rnn.parameters()])]
+
+    for call in range(4):
+        x = torch.randn(STEPS, BATCH, FEATURES)
+        x = x.argmax(-1) if symbols else x
+        count = words.get("hx", (0,))[0]
+        states = tuple(torch.randn(1, BATCH, 24, requires_grad=True) for _ in range(count))
+        short, before = found(x, states), len(used)
+        assert before >= 2 * max(0, call - 1)
+        with the_long_way():
+            assert same(short, found(x, states))
+        assert len(used) == before
+        change(rnn)
 
 
 def test_scans_over_the_whole_chip_take_the_long_way(used):

@@ -98,6 +98,41 @@ def test_calls_made_over_and_over_are_the_same_bit_for_bit(
                 parameter.mul_(1.01)
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"learn_initial_state": True},
+        {"dropout_state": 0.3, "dropout_input": 0.1},
+        {"zoneout": 0.2},
+        {"num_layers": 2, "dropout": 0.3, "bidirectional": True},
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+@pytest.mark.parametrize("symbols", [False, True])
+@pytest.mark.parametrize("lengths", [None, [33, 20, 8, 2, 1]], ids=["full", "lengths"])
+def test_passes_made_over_and_over_are_the_same_bit_for_bit(
+    monkeypatch, kind, options, more, symbols, lengths
+):
+    played = record_tapes(monkeypatch)
+    rnn = layer(kind, options, size=128, matrix=passnet.LowRankPlusDiagonal(24), **more)
+
+    def called(x):
+        torch.manual_seed(5)  # of masks
+        output, _ = rnn(x, lengths=lengths)
+        loss = output.square().sum()
+        return [output.detach(), *torch.autograd.grad(loss, list(rnn.parameters()))]
+
+    for _ in range(4):
+        x = torch.randn(33, 5, 6, device="cuda")
+        x = x.argmax(-1) if symbols else x
+        found, before = called(x), len(played)
+        with the_long_way():
+            assert all(map(torch.equal, found, called(x)))
+        assert len(played) == before
+    assert played
+
+
 def test_calls_made_over_and_over_on_several_streams():
     rnn = layer(passnet.GRU, {}, size=128, matrix=passnet.LowRankPlusDiagonal(24))
     parameters = list(rnn.parameters())

@@ -66,7 +66,7 @@ class Dropouts:
             return x * mask, None
         if per_step:
             return x, mask.squeeze(-1)
-        return x, mask[0].gather(1, x.T).T
+        return x, mask[0].gather(1, x.T).T.contiguous()
 
     def state_masks(
         self, shape: tuple[int, int, int], dtype: torch.dtype, device: torch.device

@@ -272,7 +272,8 @@ class RecurrentLayer(nn.Module, ABC):
             read = [sequences.read_state(s, name, shape, dtype, device) for s, name in given]
         elif self.learn_initial_state:
             learned = [getattr(self, f"initial_{name}") for name in names]
-            read = [start.to(dtype).unsqueeze(1).expand(-1, batch, -1) for start in learned]
+            rows = [start.to(dtype).unsqueeze(1).expand(-1, batch, -1) for start in learned]
+            read = [part.contiguous() for part in rows]  # once, and not in every pass
         else:
             return [(None,) * len(names)] * cells
         return [tuple([part[index] for part in read]) for index in range(cells)]

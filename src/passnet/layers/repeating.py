@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from passnet.ops.backend import choose
 from passnet.ops.direct import Again
+from passnet.ops.kinds import Kinds
 from passnet.ops.precision import autocast_on
 from passnet.ops.transforms import captured, overridden, plain_only, unwrapped
 
@@ -29,9 +30,8 @@ class _Short(NamedTuple):
     fixed: Sequence[int]
 
 
-_Way = _Short | Literal["once", "long"]
-"""How to make a call that was made before: not known yet, or as at first."""
-_memories: WeakKeyDictionary[nn.Module, dict[tuple, _Way]] = WeakKeyDictionary()
+_Way = _Short | Literal["long"]
+_memories: WeakKeyDictionary[nn.Module, Kinds[_Way]] = WeakKeyDictionary()
 
 
 def again(
@@ -50,15 +50,10 @@ def again(
     parameters = _parameters(layer)
     kinds = [(tensor.shape, tensor.dtype, tensor.device) for tensor in (x, *parameters)]
     seen = (x.requires_grad, layer.batch_first, layer.backend, *kinds)
-    way = _way(layer, seen)
+    way = _memory(layer).of(seen, lambda: _way(layer, x, parameters))
     if way is None or way == "long":
         return None
-    tensors = (x.transpose(0, 1).contiguous() if layer.batch_first else x, *parameters)
-    if way == "once":
-        layer._read(x, hx, lengths)  # which raises where the long way does
-        way = _memories[layer][seen] = _short(layer, tensors)
-        if way == "long":
-            return None
+    tensors = _read(layer, x, parameters)
     live = [unwrapped(tensors[place]) for place in way.live]
     output, *rest = way.call.run(live, [tensors[place] for place in way.fixed])
     finals = tuple(rest[len(layer.state_names) - 1 :])
@@ -94,23 +89,24 @@ def _parameters(layer: RecurrentLayer) -> list[nn.Parameter]:
     return [tensor for tensor in stored if type(tensor) is nn.Parameter]
 
 
-def _way(layer: RecurrentLayer, seen: tuple) -> _Way | None:
-    """How to make a call of which so much was seen; None where it is the first of its kind."""
+def _memory(layer: RecurrentLayer) -> Kinds[_Way]:
+    """What is known of a layer's calls."""
     memory = _memories.get(layer)
     if memory is None:
-        memory = _memories[layer] = {}
-    way = memory.get(seen)
-    if way is None:
-        if len(memory) == MOST:
-            memory.clear()
-        memory[seen] = "once"
-    return way
+        memory = _memories[layer] = Kinds(MOST)
+    return memory
 
 
-def _short(layer: RecurrentLayer, tensors: Sequence[Tensor]) -> _Short | Literal["long"]:
+def _read(layer: RecurrentLayer, x: Tensor, parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """All tensors that a call reads, time first."""
+    return x.transpose(0, 1).contiguous() if layer.batch_first else x, *parameters
+
+
+def _way(layer: RecurrentLayer, x: Tensor, parameters: Sequence[Tensor]) -> _Way:
     """The short way, where there is one and a call reads its tensors as they are stored."""
-    x, start = tensors[0], (None,) * len(layer.state_names)
-    call = layer._call(layer._at(0), x, None, x.dtype, start, None, False)
+    layer._read(x, None, None)  # which raises where the long way does
+    tensors, start = _read(layer, x, parameters), (None,) * len(layer.state_names)
+    call = layer._call(layer._at(0), tensors[0], None, x.dtype, start, None, False)
     asked = choose(layer._backends(), layer.backend, call).again(call)
     live, fixed, _ = call.flatten()
     places = {id(tensor): place for place, tensor in enumerate(tensors)}

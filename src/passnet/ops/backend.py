@@ -35,7 +35,10 @@ class Backend(ABC, Generic[Call]):
         """The scan's outputs, differentiable."""
 
     def again(self, call: Call) -> Again | None:
-        """Ordinary calls of the same kind and shapes, where there is a shorter way to them."""
+        """Ordinary calls of the same kind and shapes, where there is a shorter way to them.
+
+        Their outputs are followed by the last state of each.
+        """
         return None
 
 

@@ -28,11 +28,9 @@ Work = Callable[[], list[Tensor]]
 class Direct(Generic[Call]):
     """A call of an op, apart from its tensors."""
 
-    ends = False
-    """Whether the last state of each output is an output too."""
-
-    def __init__(self, op: ScanOp[Call], engine: str, layout: str) -> None:
-        self.op, self.engine, self.layout = op, engine, layout
+    def __init__(self, op: ScanOp[Call], engine: str, layout: str, *, ends: bool = False) -> None:
+        """`ends`: the last state of each output is an output too."""
+        self.op, self.engine, self.layout, self.ends = op, engine, layout, ends
 
     @property
     def by(self) -> Engine[Call]:
@@ -64,10 +62,8 @@ class Again(Direct[Call]):
     all of it but the gradient of features, which is a product of PyTorch's.
     """
 
-    ends = True
-
-    def __init__(self, op: ScanOp[Call], engine: str, layout: str) -> None:
-        super().__init__(op, engine, layout)
+    def __init__(self, op: ScanOp[Call], engine: str, layout: str, *, ends: bool) -> None:
+        super().__init__(op, engine, layout, ends=ends)
         self._passes: dict[tuple[bool, ...], _Pass] = {}
 
     def forward(self, live: Tensors, fixed: Tensors, call: Call | None = None) -> list[Tensor]:

@@ -14,9 +14,11 @@ from torch import Tensor
 
 from passnet.ops.backend import Backend, BackendRefused, refusal
 from passnet.ops.direct import Again, Direct
+from passnet.ops.kinds import Kinds
 from passnet.ops.precision import without_autocast
 from passnet.ops.scan import Call, Engine, filled, of_live
 from passnet.ops.transforms import (
+    captured,
     first_order,
     loop_over_batch,
     second_order,
@@ -24,6 +26,9 @@ from passnet.ops.transforms import (
     unserved_transform,
     unwrapped,
 )
+
+MOST = 64
+"""Kinds of calls that an op remembers; they differ in the shape of their batch mostly."""
 
 
 class ScanOp(Generic[Call]):
@@ -40,6 +45,7 @@ class ScanOp(Generic[Call]):
         self.engines = {engine.name: engine for engine in engines}
         self.call_type = call_type
         self._reference = reference
+        self._kinds: Kinds[Again[Call]] = Kinds(MOST)
         self._forward = torch.library.custom_op(
             f"passnet::{name}", self._run_forward, mutates_args=(), schema=_FORWARD_SCHEMA
         )
@@ -74,7 +80,20 @@ class ScanOp(Generic[Call]):
             return without_autocast(call.device, self.engines[engine].outputs, call)
         live, fixed, layout = call.flatten()
         live = [unwrapped(tensor) for tensor in live]
-        return list(Direct(self, engine, layout).run(live, fixed, call))
+        return list(self._asked(live, fixed, layout, engine).run(live, fixed, call))
+
+    def _asked(
+        self, live: Sequence[Tensor], fixed: Sequence[Tensor], layout: str, engine: str
+    ) -> Direct[Call]:
+        """The call apart from its tensors, as one made over and over if it was made before."""
+        if self.engines[engine].records and not captured(live[0]):
+            kinds = [(tensor.shape, tensor.dtype, tensor.device) for tensor in (*live, *fixed)]
+            again = self._kinds.of(
+                (layout, engine, *kinds), lambda: Again(self, engine, layout, ends=False)
+            )
+            if again is not None:
+                return again
+        return Direct(self, engine, layout)
 
     def _run_forward(self, live, fixed, layout, engine):
         call = self.call_type.unflatten(live, fixed, layout)
@@ -169,7 +188,9 @@ class _EngineBackend(Backend[Call]):
         return self._op.run(call, self.name)
 
     def again(self, call: Call) -> Again[Call] | None:
-        return Again(self._op, self.name, call.flatten()[-1]) if self._engine.records else None
+        if not self._engine.records:
+            return None
+        return Again(self._op, self.name, call.flatten()[-1], ends=True)
 
 
 class _ReferenceBackend(Backend[Call]):

@@ -70,16 +70,19 @@ class LstmScan(ScanCall):
         live += self.factors
         if self.masks is not None:
             given["masks"] = self.masks
-        if self.hold is not None:
-            given["hold"] = self.hold
-        if self.hold_cell is not None:
-            given["hold_cell"] = self.hold_cell
+        if self.hold is not None and self.hold is self.hold_cell:
+            given["holds"] = self.hold  # of lengths: one tensor, which is read and kept once
+        else:
+            holds = {"hold": self.hold, "hold_cell": self.hold_cell}
+            given |= {name: hold for name, hold in holds.items() if hold is not None}
         return live, list(given.values()), " ".join((self.structure, start, source, *given))
 
     @classmethod
     def unflatten(cls, live: Sequence[Tensor], fixed: Sequence[Tensor], layout: str) -> LstmScan:
         structure, start, word, *given = layout.split()
         constants = dict(zip(given, fixed, strict=True))
+        if "holds" in constants:
+            constants["hold"] = constants["hold_cell"] = constants.pop("holds")
         source, rest = put_together(word, live, constants)
         initial, initial_cell, *factors = rest if start == "given" else (None, None, *rest)
         return cls(source, initial, initial_cell, tuple(factors), structure, **constants)
