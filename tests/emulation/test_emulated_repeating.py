@@ -263,6 +263,34 @@ def test_passes_of_other_calls(used, name, symbols):
         change(rnn)
 
 
+def test_scans_of_several_kinds_in_turn(used):
+    """They differ in one thing each, and share an op that remembers them."""
+    after, before = (
+        passnet.GRU(FEATURES, 24, matrix=BOTH(4), backend="cuda", reset=reset, bias=False)
+        for reset in ("after", "before")
+    )
+    half = passnet.GRU(FEATURES, 24, matrix=BOTH(4), backend="cuda", bias=False).bfloat16()
+    x, state = torch.randn(STEPS, BATCH, FEATURES), torch.zeros(1, BATCH, 24)
+    calls = [
+        (after, x, state),
+        (before, x, state),
+        (after, x[:2], state),
+        (half, x.bfloat16(), state.bfloat16()),
+    ]
+
+    def found(rnn, *given):
+        output, _ = rnn(*given)
+        grads = torch.autograd.grad(output.square().sum(), list(rnn.parameters()))
+        return [output.detach(), *grads]
+
+    for _ in range(4):
+        for call in calls:
+            short = found(*call)
+            with the_long_way():
+                assert same(short, found(*call))
+    assert len(used) == 2 * 2 * len(calls)
+
+
 def test_scans_over_the_whole_chip_take_the_long_way(used):
     rnn = passnet.GRU(FEATURES, 1000, matrix=LOW(16), backend="cuda")
     x = torch.randn(2, BATCH, FEATURES)

@@ -210,6 +210,16 @@ def test_what_a_cuda_graph_is_made_of_goes_the_long_way(short, monkeypatch):
     assert len(short) == len(played) == 3
 
 
+def test_a_scan_that_a_cuda_graph_is_made_of_goes_the_long_way(monkeypatch):
+    rnn, played, state = gru(), record_tapes(monkeypatch), torch.zeros(1, 2, 16)
+    for _ in range(3):
+        rnn(x, state)
+    assert len(played) == 1
+    monkeypatch.setattr(scan_op, "captured", lambda tensor: True)
+    rnn(x, state)
+    assert len(played) == 1
+
+
 def test_a_pass_without_a_tape_is_watched_once(short, monkeypatch):
     watched, record = [], CudaGru.record
     monkeypatch.setattr(CudaGru, "record", lambda *given: watched.append(1) or record(*given))
