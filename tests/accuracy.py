@@ -1,4 +1,4 @@
-"""The accuracy rule: scans and kernels beside plain computations, with a truth in double precision.
+"""The accuracy rule over many tensors: scans and kernels beside plain computations.
 
 Where few numbers would leave it to luck, draws of a case are pooled before they are judged; a case
 that is over the rule in one draw may be judged by the medians of many. CONTRIBUTING.md says what is
@@ -14,15 +14,11 @@ from statistics import median
 import torch
 from torch import Tensor
 
+from passnet.bench.accuracy import errors
+
 Numbers = Mapping[str, Tensor]
 MANY = 15
 """Draws of a case that is over the rule in one."""
-
-
-def rms(values: Tensor) -> float:
-    """Root mean square, in double precision."""
-    wide = values.to(torch.complex128 if values.is_complex() else torch.float64)
-    return wide.abs().square().mean().sqrt().item() if values.numel() else 0.0
 
 
 def measured(
@@ -39,10 +35,9 @@ def measured(
     assert got.shape == reference.shape == truth.shape, (
         f"{name}: shapes {tuple(got.shape)}, {tuple(reference.shape)}, {tuple(truth.shape)}"
     )
-    eps, scale = torch.finfo(got.dtype).eps, rms(truth)
-    baseline = rms(reference.to(truth.dtype) - truth)
-    assert baseline <= math.sqrt(eps) * scale, f"{name}: the reference itself is off by {baseline}"
-    return rms(got.to(truth.dtype) - truth), 2 * baseline + eps * scale
+    off = errors(got, reference=reference, truth=truth)
+    assert off.measurable, f"{name}: the reference itself is off by {off.reference}"
+    return off.got, off.allowed
 
 
 def assert_accurate(got: Tensor, *, reference: Tensor, truth: Tensor, name: str = "") -> None:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from accuracy import assert_accurate, assert_all_accurate, rms
+from accuracy import assert_accurate, assert_all_accurate
 from cpu_cases import CASES, Case, cast
 
+from passnet.bench.accuracy import rms
 from passnet.ops import GruScan, LstmScan, gru_scan, lstm_scan
 from passnet.ops.cpu import Library, installed
 from passnet.ops.gru_scan.cpu import CpuGru

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 import torch
-from accuracy import rms
 from tiny_runs import TINY
 
+from passnet.bench.accuracy import rms
 from passnet.training import load_run, train
 
 GOLDEN = Path(__file__).parent / "golden"

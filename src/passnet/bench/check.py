@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Mapping
 
 import torch
 from torch import Tensor
 from torch.func import functional_call
 
+from passnet.bench.accuracy import errors
 from passnet.bench.cases import Case
 from passnet.bench.contenders import Contender, gradients, states
 from passnet.bench.loop import LoopRNN
@@ -28,7 +28,7 @@ class Wrong(RuntimeError):
 
 
 def check(case: Case, found: Mapping[str, Contender], x: Tensor, grad: Tensor) -> None:
-    """Raise for the first contender of ours that is off by twice what `tests/accuracy.py` allows.
+    """Raise for the first contender of ours that is off by twice what the accuracy rule allows.
 
     The truth is the plain loop over time, backend "reference", in float64; it has to agree with
     `LoopRNN`, which shares no code with it. Weights are those of "passnet", rounded to the
@@ -94,37 +94,28 @@ def _confirm(case: Case, exact: GRU | LSTM, truth: Numbers, x: Tensor, grad: Ten
     theirs = {"the output": output.detach()}
     theirs |= zip(map(_gradient, tensors), found, strict=True)
     for what, value in theirs.items():
-        error, scale = _rms(value - truth[what]), _rms(truth[what])
-        if not error <= _half_of_digits(x.dtype) * scale:
+        off = errors(truth[what], reference=value, truth=truth[what])
+        if not off.measurable:
             raise Wrong(
                 f"{case.label}: {what} by backend 'reference' and by a loop of PyTorch's own "
-                f"modules, both in float64, differ by {error:.1e} (rms, of {scale:.1e}), so "
-                "nothing was timed"
+                f"modules, both in float64, differ by {off.reference:.1e} (rms, of "
+                f"{off.scale:.1e}), so nothing was timed"
             )
 
 
 def _judge(label: str, got: Numbers, reference: Numbers, truth: Numbers) -> None:
     """Raise for the first tensor that is less accurate than the rule allows."""
     for what, exact in truth.items():
-        dtype, scale = reference[what].dtype, _rms(exact)
-        error, plain = (_rms(one[what] - exact) for one in (got, reference))
-        beside = f"backend 'reference' in {str(dtype).removeprefix('torch.')}"
-        against = f"against float64 (rms, of {scale:.1e}), so nothing was timed"
-        if not plain <= _half_of_digits(dtype) * scale:
+        off = errors(got[what], reference=reference[what], truth=exact)
+        dtype = str(reference[what].dtype).removeprefix("torch.")
+        beside = f"backend 'reference' in {dtype}"
+        against = f"against float64 (rms, of {off.scale:.1e}), so nothing was timed"
+        if not off.measurable:
             raise Wrong(
-                f"{label}: {what} by {beside}, its measure, is off by {plain:.1e} {against}"
+                f"{label}: {what} by {beside}, its measure, is off by {off.reference:.1e} {against}"
             )
-        if not error <= LUCK * (2 * plain + torch.finfo(dtype).eps * scale):
+        if not off.got <= LUCK * off.allowed:
             raise Wrong(
-                f"{label}: {what} is off by {error:.1e} and by {beside}, from the same weights, "
-                f"by {plain:.1e}, {against}"
+                f"{label}: {what} is off by {off.got:.1e} and by {beside}, from the same weights, "
+                f"by {off.reference:.1e}, {against}"
             )
-
-
-def _half_of_digits(dtype: torch.dtype) -> float:
-    """How far off a computation may be by which others are measured, relative to its numbers."""
-    return math.sqrt(torch.finfo(dtype).eps)
-
-
-def _rms(values: Tensor) -> float:
-    return values.double().square().mean().sqrt().item()
