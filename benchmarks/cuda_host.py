@@ -72,6 +72,11 @@ def layers() -> dict[str, tuple[nn.Module, int]]:
         "GRU, rank 50": (passnet.GRU(10, UNITS, matrix=rank(50)), 10),
         "GRU reset before, rank 50": (passnet.GRU(10, UNITS, matrix=rank(50), reset="before"), 10),
         "GRU, rank 24": (passnet.GRU(1, UNITS, matrix=rank(24)), 1),
+        "GRU, rank 24, dropout": (passnet.GRU(1, UNITS, matrix=rank(24), dropout_state=0.1), 1),
+        "GRU, rank 24, learned start": (
+            passnet.GRU(1, UNITS, matrix=rank(24), learn_initial_state=True),
+            1,
+        ),
         "LSTM, rank 24": (passnet.LSTM(1, UNITS, matrix=rank(24)), 1),
         "nn.GRU": (nn.GRU(10, UNITS), 10),
         "nn.LSTM": (nn.LSTM(1, UNITS), 1),
