@@ -6,14 +6,19 @@ from collections.abc import Callable, Hashable
 from typing import Generic, TypeVar
 
 Found = TypeVar("Found")
+PATIENCE = 16
+"""How many calls for each kind that is known may be of others before all are forgotten."""
 
 
 class Kinds(Generic[Found]):
-    """A few kinds of calls: nothing is kept of those that were made once but that they were."""
+    """A few kinds of calls: nothing is kept of those that were made once but that they were.
+
+    Further kinds stay unknown, for to find something out takes longer than a call. Where they are
+    all that comes, as when another model is trained, the known ones make room.
+    """
 
     def __init__(self, most: int) -> None:
-        """With more than `most` kinds all are forgotten, so that ever new ones cost little."""
-        self._most = most
+        self._most, self._strangers = most, 0
         self._found: dict[Hashable, Found | None] = {}
 
     def of(self, kind: Hashable, find: Callable[[], Found]) -> Found | None:
@@ -21,10 +26,14 @@ class Kinds(Generic[Found]):
         found = self._found.get(kind)
         if found is not None:
             return found
-        if kind not in self._found:
-            if len(self._found) == self._most:
-                self._found.clear()
+        if kind in self._found:
+            found = self._found[kind] = find()
+            return found
+        if len(self._found) < self._most:
             self._found[kind] = None
             return None
-        found = self._found[kind] = find()
-        return found
+        self._strangers += 1
+        if self._strangers == PATIENCE * self._most:
+            self._found.clear()
+            self._strangers = 0
+        return None
