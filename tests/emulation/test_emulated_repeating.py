@@ -263,6 +263,18 @@ def test_passes_of_other_calls(used, name, symbols):
         change(rnn)
 
 
+@pytest.mark.parametrize("state", [None, torch.ones(1, BATCH, 24)], ids=["zero", "given"])
+def test_calls_without_gradients(used, state):
+    rnn = passnet.GRU(FEATURES, 24, matrix=BOTH(4), backend="cuda")
+    for mode in (torch.no_grad, torch.no_grad, torch.inference_mode, torch.enable_grad):
+        x = torch.randn(STEPS, BATCH, FEATURES)
+        with mode():
+            found = rnn(x, state)
+            with the_long_way():
+                assert same(found, rnn(x, state))
+    assert len(used) == 2
+
+
 def test_scans_of_several_kinds_in_turn(used):
     """They differ in one thing each, and share an op that remembers them."""
     after, before = (

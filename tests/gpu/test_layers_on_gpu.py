@@ -133,6 +133,19 @@ def test_passes_made_over_and_over_are_the_same_bit_for_bit(
     assert played
 
 
+@pytest.mark.parametrize(("kind", "options"), KINDS)
+def test_calls_without_gradients_over_and_over(monkeypatch, kind, options):
+    played = record_tapes(monkeypatch)
+    rnn = layer(kind, options, size=128, matrix=passnet.LowRankPlusDiagonal(24))
+    for mode in (torch.no_grad, torch.no_grad, torch.inference_mode, torch.no_grad):
+        x = torch.randn(33, 5, 6, device="cuda")
+        with mode():
+            output, _ = rnn(x)
+            with the_long_way():
+                assert torch.equal(output, rnn(x)[0])
+    assert len(played) == 2
+
+
 def test_calls_made_over_and_over_on_several_streams():
     rnn = layer(passnet.GRU, {}, size=128, matrix=passnet.LowRankPlusDiagonal(24))
     parameters = list(rnn.parameters())

@@ -110,11 +110,6 @@ def under_autocast(rnn):
         return rnn(x)
 
 
-def without_gradients(rnn):
-    with torch.no_grad():
-        return rnn(x)
-
-
 def under_vmap(rnn):
     return torch.vmap(rnn)(x.expand(2, *x.shape))
 
@@ -138,7 +133,6 @@ def on_a_default_device(rnn):
     "how",
     [
         under_autocast,
-        without_gradients,
         under_vmap,
         forward_mode,
         with_other_parameters,
@@ -152,6 +146,16 @@ def test_what_is_around_a_call_that_was_made_before_counts(short, how):
     del short[:]
     how(rnn)
     assert not short
+
+
+@pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
+def test_calls_without_gradients_take_the_short_way_too(short, mode):
+    rnn = gru()
+    for count in (0, 1, 2):
+        with mode():
+            output, state = rnn(x)
+        assert len(short) == count and not (output.requires_grad or state.requires_grad)
+    assert rnn(x)[0].requires_grad and len(short) == 3
 
 
 def test_a_change_is_seen(short):

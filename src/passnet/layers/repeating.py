@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
-import torch
 from torch import Tensor, nn
 
 from passnet.ops.backend import choose
@@ -39,9 +38,8 @@ def again(
 ) -> tuple[Tensor, tuple[Tensor, ...]] | None:
     """(output, final states) of a call that was made before, or None where it goes the long way.
 
-    That is so for the first call of a kind, without gradients, under any transform, and for all
-    calls but those of one cell that reads features in its own precision, from zero, with nothing
-    drawn at random.
+    That is so for the first call of a kind, under any transform, and for all calls but those of one
+    cell that reads features in its own precision, from zero, with nothing drawn at random.
     """
     if type(x) is not Tensor or hx is not None or lengths is not None:
         return None
@@ -65,7 +63,6 @@ def _ordinary(x: Tensor) -> bool:
     return not (
         plain_only()
         or overridden()
-        or not torch.is_grad_enabled()
         or autocast_on(x.device.type)
         or captured(x)
         or x.is_nested

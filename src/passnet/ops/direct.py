@@ -38,12 +38,19 @@ class Direct(Generic[Call]):
 
     def run(self, live: Tensors, fixed: Tensors, call: Call | None = None) -> tuple[Tensor, ...]:
         """The outputs, which depend on the live tensors for autograd; the call, if it is there."""
-        return _apply(self, call, fixed, *live)
+        if torch.is_grad_enabled():
+            return _apply(self, call, fixed, *live)
+        return self.outputs(self.forward(live, fixed, call))
 
     def forward(self, live: Tensors, fixed: Tensors, call: Call | None = None) -> list[Tensor]:
         """[outputs, what is kept for the backward]."""
         call = self.call(live, fixed) if call is None else call
         return without_autocast(call.device, self.by.forward, call)
+
+    def outputs(self, kept: Tensors) -> tuple[Tensor, ...]:
+        """Those that a forward returned, and their last states if they are wanted."""
+        outputs = kept[: self.op.call_type.output_count]
+        return (*outputs, *[part[-1:].clone() for part in outputs]) if self.ends else (*outputs,)
 
     def gradients(self, grads: Grads, live: Tensors, fixed: Tensors, kept: Tensors) -> list[Tensor]:
         """Those of the live tensors, where nobody reads again what was kept."""
@@ -123,8 +130,7 @@ class _Node(torch.autograd.Function):
         ctx.overwritten = False
         ctx.set_materialize_grads(False)
         ctx.save_for_backward(*live, *fixed, *kept)
-        outputs = kept[: asked.op.call_type.output_count]
-        return (*outputs, *[part[-1:].clone() for part in outputs]) if asked.ends else (*outputs,)
+        return asked.outputs(kept)
 
     @staticmethod
     def backward(ctx, *grads):

@@ -76,7 +76,7 @@ class ScanOp(Generic[Call]):
             return self._forward(live, fixed, layout, engine)[: call.output_count]
         if not self.engines[engine].starts_from_nothing:
             call = call.started()
-        if not torch.is_grad_enabled():
+        if not (torch.is_grad_enabled() or self.engines[engine].records):
             return without_autocast(call.device, self.engines[engine].outputs, call)
         live, fixed, layout = call.flatten()
         live = [unwrapped(tensor) for tensor in live]
