@@ -51,6 +51,7 @@ class Driver:
     def __init__(self) -> None:
         self.current, self.status, self.launched = OURS, 0, []
         self.counts, self.graphs, self.nodes, self.destroyed = {}, {}, {}, []
+        self.stream, self.chains = STREAM, 0
 
     def cuModuleGetFunction(self, at, module, name):
         at._obj.value = FUNCTIONS + len(self.counts)
@@ -67,7 +68,7 @@ class Driver:
 
     def cuLaunchKernel(self, function, *place):
         *sizes, stream, pointers, extra = place
-        assert stream.value == STREAM and extra in (None, "together")
+        assert stream.value == self.stream and extra in (None, "together")
         self.launched.append((self.current, [*sizes, extra == "together"], values_at(pointers)))
         return self.status
 
@@ -103,7 +104,8 @@ class Driver:
         return self.status
 
     def cuGraphLaunch(self, ready, stream):
-        assert stream.value == STREAM
+        assert stream.value == self.stream
+        self.chains += 1
         for node in self.graphs[ready.value - READY]:
             known = self.nodes[node]
             self.launched.append((self.current, [*known["sizes"], False], known["values"]))
@@ -135,7 +137,8 @@ def driver(monkeypatch) -> Driver:
         monkeypatch.setattr(module, "libcuda", lambda: made)
     for module in (libcuda, cuda_driver):
         monkeypatch.setattr(module, "context_of", lambda device: ctypes.c_void_p(OURS))
-    monkeypatch.setattr(torch._C, "_cuda_getCurrentRawStream", lambda device: STREAM, raising=False)
+    current = "_cuda_getCurrentRawStream"
+    monkeypatch.setattr(torch._C, current, lambda device: made.stream, raising=False)
     monkeypatch.setattr(cuda_driver, "device_limits", lambda device: (132, 232448, "sm_90"))
     monkeypatch.setattr(cuda_driver, "cubin", lambda *_, **__: b"")
     monkeypatch.setattr(cuda_driver, "_loaded", lambda binary: None)
@@ -173,7 +176,7 @@ def test_launches_that_were_prepared_hand_over_the_same(driver):
         ((7, 1, 1), 64, [2, 1]),
         ((1, 1, 4), 32, [4]),
     )
-    for one, other in ((first, second), (second, first)):
+    for one, other in ((first, second), (second, first), (first, second)):
         driver.launched.clear()
         prepared([one, other], [2**40, 6])
         assert driver.launched == [
@@ -182,14 +185,29 @@ def test_launches_that_were_prepared_hand_over_the_same(driver):
             (OURS, [1, 1, 4, 32, 1, 1, 64, False], [6]),
         ]
         assert driver.current == ANOTHER
+    assert driver.chains == 2, "all but the first, for which nothing is known of the stream"
+
+
+def test_prepared_launches_on_streams_in_turn_do_not_wait_for_each_other(driver):
+    prepared = volley(driver, ((1, 1, 1), 32, [1]), ((2, 1, 1), 32, [2]))
+    chains = []
+    for stream in (1, 1, 2, 1, 2, 2, 2, 1):
+        driver.stream = stream
+        driver.launched.clear()
+        prepared([], [5, 6])
+        assert [values for *_, values in driver.launched] == [[5], [6]]
+        chains.append(driver.chains)
+    assert chains == [0, 1, 1, 1, 1, 2, 3, 3]
 
 
 def test_prepared_launches_that_fail_say_why(driver):
     prepared = volley(driver, ((1, 1, 1), 32, [1]), ((2, 1, 1), 32, [1]))
-    driver.current, driver.status = ANOTHER, 701
-    with pytest.raises(cuda_driver.CompileError, match="701: out of luck"):
-        prepared([torch.zeros(1)], [])
-    assert driver.launched == [] and driver.current == ANOTHER
+    for count in (1, 0):  # one by one, as a chain
+        driver.launched.clear()
+        driver.current, driver.status = ANOTHER, 701
+        with pytest.raises(cuda_driver.CompileError, match="701: out of luck"):
+            prepared([torch.zeros(1)], [])
+        assert len(driver.launched) == count and driver.current == ANOTHER
 
 
 def test_the_driver_forgets_launches_that_nobody_prepares_any_more(driver):

@@ -8,6 +8,7 @@ import weakref
 import pytest
 import torch
 
+from passnet.ops.cuda.compile import CompileError
 from passnet.ops.cuda.launches import Launches, recorded
 from passnet.ops.cuda.tape import record
 
@@ -105,6 +106,16 @@ def test_what_does_more_than_launch_has_no_tape(work):
     a, b = tensors(1, 10)
     results, tape = record([a, b], lambda: work(a, b))
     assert tape is None and results[0].shape == a.shape
+
+
+def test_where_launches_cannot_be_prepared_there_is_no_tape(monkeypatch):
+    def full(launches):
+        raise CompileError("CUDA driver error 2: out of memory")
+
+    monkeypatch.setattr(Adds, "together", full)
+    a, b = tensors(1, 10)
+    results, tape = record([a, b], lambda: two_launches(a, b))
+    assert tape is None and torch.equal(results[1], a + 3 * b)
 
 
 def test_one_tensor_given_twice_has_no_tape():

@@ -45,9 +45,13 @@ def again(
         return None
     if not _ordinary(x) or not _plain(layer):
         return None
-    parameters = _parameters(layer)
+    cell = layer._at(0)
+    stored = {**cell._parameters, **cell.matrix._parameters}
+    parameters = [tensor for tensor in stored.values() if type(tensor) is nn.Parameter]
     kinds = [(tensor.shape, tensor.dtype, tensor.device) for tensor in (x, *parameters)]
-    seen = (x.requires_grad, layer.batch_first, layer.backend, *kinds)
+    # Names: a hook that computes a weight stores what it computes it from under another.
+    asked = (x.requires_grad, layer.batch_first, layer.backend, getattr(cell, "reset", None))
+    seen = (*asked, *stored, *kinds)
     way = _memory(layer).of(seen, lambda: _way(layer, x, parameters))
     if way is None or way == "long":
         return None
@@ -74,16 +78,9 @@ def _ordinary(x: Tensor) -> bool:
 
 def _plain(layer: RecurrentLayer) -> bool:
     """Whether a call of this layer is one scan from zero with nothing drawn."""
-    drawn = layer.training and layer.dropouts.any()
+    drawn = layer.dropouts.zoneout or (layer.training and layer.dropouts.any())
     several = layer.num_layers > 1 or layer.directions > 1
     return not (drawn or several or layer.learn_initial_state)
-
-
-def _parameters(layer: RecurrentLayer) -> list[nn.Parameter]:
-    """Those of its cell. Where a call reads something computed from them, `_short` finds none."""
-    cell = layer._at(0)
-    stored = (*cell._parameters.values(), *cell.matrix._parameters.values())
-    return [tensor for tensor in stored if type(tensor) is nn.Parameter]
 
 
 def _memory(layer: RecurrentLayer) -> Kinds[_Way]:

@@ -139,8 +139,8 @@ class _Node(torch.autograd.Function):
         if asked.ends:
             grads = _summed(grads, kept)
         if ctx.overwritten:  # by an earlier backward of a graph that was retained
-            with torch.no_grad():
-                kept = asked.forward(live, fixed)
+            with torch.no_grad():  # the long way, which a CUDA graph may be made of
+                kept = Direct.forward(asked, live, fixed)
         op, around = asked.op, transformed()
         if not around and any(map(lies_nowhere, grads)):
             found = op.by_plain_loop(filled(grads, kept), live, fixed, asked.layout)

@@ -33,7 +33,7 @@ class Kinds(Generic[Found]):
             self._found[kind] = None
             return None
         self._strangers += 1
-        if self._strangers == PATIENCE * self._most:
+        if self._strangers >= PATIENCE * self._most:
             self._found.clear()
             self._strangers = 0
         return None

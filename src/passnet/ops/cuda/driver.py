@@ -79,13 +79,7 @@ class Kernel(Launches):
         room = self._room
         if room is None:
             room = self._room = _Room(self.device, [len(values)])
-        # Without declared types, whose check takes longer than the rest of a call: sizes are C ints
-        # as they are, and what is wider has a type of its own.
-        place = (self.function, *grid, threads, 1, 1, self.shared, room.stream, room.parts[0])
-        if cooperative:
-            room.launch(values, [(libcuda().cuLaunchCooperativeKernel, place)])
-        else:
-            room.launch(values, [(libcuda().cuLaunchKernel, (*place, None))])
+        room.launch(values, [self._queued(grid, threads, room, 0, cooperative)])
 
     @classmethod
     def together(cls, launches: Sequence[Numbered]) -> Volley:
@@ -97,12 +91,27 @@ class Kernel(Launches):
             for kernel, (launch, _), at in zip(kernels, launches, room.parts, strict=True)
         ]
         chain = Chain(kernels[0].device, links, room.stream)
+        singly = [
+            kernel._queued(launch.grid, launch.threads, room, index)
+            for index, (kernel, (launch, _)) in enumerate(zip(kernels, launches, strict=True))
+        ]
 
         def volley(tensors: Sequence[Tensor], numbers: Sequence[int]) -> None:
             values = [0, *[tensor.data_ptr() for tensor in tensors], *numbers]
-            room.launch([values[place] for place in order], chain.queued)
+            room.launch([values[place] for place in order], chain.queued, elsewhere=singly)
 
         return volley
+
+    def _queued(
+        self, grid: Grid, threads: int, room: _Room, index: int, cooperative: bool = False
+    ) -> Queued:
+        """How the driver is asked, with the arguments that stand in that part of the room."""
+        # Without declared types, whose check takes longer than the rest of a call: sizes are C ints
+        # as they are, and what is wider has a type of its own.
+        place = (self.function, *grid, threads, 1, 1, self.shared, room.stream, room.parts[index])
+        if cooperative:
+            return libcuda().cuLaunchCooperativeKernel, place
+        return libcuda().cuLaunchKernel, (*place, None)
 
 
 class _Room:
@@ -117,15 +126,29 @@ class _Room:
         self.parts = [(ctypes.c_void_p * n)(*itertools.islice(slots, n)) for n in counts]
         """The addresses of each launch's arguments."""
         self.stream, self._current = ctypes.c_void_p(), ctypes.c_void_p()
+        self._last_stream: int | None = None
         self._current_at, self._ask = ctypes.byref(self._current), libcuda().cuCtxGetCurrent
 
-    def launch(self, values: Sequence[int], queued: Sequence[Queued]) -> None:
-        """Queue them on torch's current stream with these arguments."""
+    def launch(
+        self,
+        values: Sequence[int],
+        queued: Sequence[Queued],
+        *,
+        elsewhere: Sequence[Queued] | None = None,
+    ) -> None:
+        """Queue them on torch's current stream with these arguments.
+
+        `elsewhere` is queued instead where the last launches were on another stream: a chain would
+        wait for them, and what does not wait may run beside them.
+        """
         status = 0
         # Threads that run one layer share the room.
         with self._lock:
             self._slots[:] = values
-            self.stream.value = torch._C._cuda_getCurrentRawStream(self._device)  # pyright: ignore
+            stream = torch._C._cuda_getCurrentRawStream(self._device)  # pyright: ignore
+            if elsewhere is not None and stream != self._last_stream:
+                queued, self._last_stream = elsewhere, stream
+            self.stream.value = stream
             self._ask(self._current_at)
             here = self._current.value == self._context
             before = None if here else enter(self._device)

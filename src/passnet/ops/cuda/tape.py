@@ -14,6 +14,7 @@ import torch
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from passnet.ops.cuda.compile import CompileError
 from passnet.ops.cuda.launches import Numbered, recorded
 
 _ROOM = (
@@ -75,6 +76,8 @@ def record(
         numbered = [(x._replace(arguments=[]), [*map(place, x.arguments)]) for x in launches]
         return results, Tape(watch.made, numbers, numbered, [*map(place, results)])
     except KeyError:  # something that was neither given nor made
+        return results, None
+    except CompileError:  # no room for a graph, say; the pass itself is done, and is done so again
         return results, None
 
 
