@@ -7,9 +7,11 @@ from dataclasses import replace
 import pytest
 import torch
 from spying import forget_calls, record_tapes, the_long_way
+from torch import nn
 from torch.nn.utils import prune
 
 import passnet
+from passnet.equations import STRUCTURES
 from passnet.ops import gru_backends, lstm_backends
 from passnet.ops.cuda import engine
 from passnet.ops.cuda.tape import Tape
@@ -301,8 +303,13 @@ def reset_elsewhere(rnn):
     rnn.cells[0].reset = "before"
 
 
+def lose_the_diagonal(rnn):
+    rnn.cells[0].recurrent.structure = STRUCTURES["low_rank"]
+
+
 @pytest.mark.parametrize(
-    "changed", [prune_the_last, prune_the_bias, register_anew, hold_units, reset_elsewhere]
+    "changed",
+    [prune_the_last, prune_the_bias, register_anew, hold_units, reset_elsewhere, lose_the_diagonal],
 )
 @pytest.mark.parametrize("mode", [torch.enable_grad, torch.no_grad])
 def test_a_layer_that_became_another_function_of_tensors_of_the_same_shapes(used, mode, changed):
@@ -319,6 +326,79 @@ def test_a_layer_that_became_another_function_of_tensors_of_the_same_shapes(used
         assert changed is register_anew or not torch.allclose(expected, before)
         for _ in range(3):
             assert torch.equal(rnn(x)[0], expected)
+
+
+def turn_on_weight_norm(rnn):
+    rnn.cells[0].weight_norm = rnn.cells[0].recurrent.weight_norm = True
+
+
+def turn_off_weight_norm(rnn):
+    rnn.cells[0].weight_norm = rnn.cells[0].recurrent.weight_norm = False
+
+
+def tie(rnn):
+    rnn.cells[0].recurrent.expand = rnn.cells[0].recurrent.project
+
+
+def untie(rnn):
+    rnn.cells[0].recurrent.expand = nn.Parameter(rnn.cells[0].recurrent.project.detach() * 2)
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        (turn_off_weight_norm, turn_on_weight_norm),
+        (turn_on_weight_norm, turn_off_weight_norm),
+        (tie, untie),
+        (untie, tie),
+    ],
+)
+def test_a_layer_that_is_changed_and_changed_back(used, first, then):
+    normalised = first not in (tie, untie)
+    rnn = passnet.GRU(FEATURES, 12, matrix=BOTH(12), backend="cuda", weight_norm=normalised)
+    x = torch.randn(STEPS, BATCH, FEATURES)
+    change(rnn)  # rows are of the length that weight normalisation gives them
+    for changed in (first, then, first):
+        changed(rnn)
+        for _ in range(3):
+            found = rnn(x)
+            with the_long_way():
+                assert same(found, rnn(x))
+
+
+def test_a_bias_where_there_was_none(used):
+    rnn = passnet.GRU(FEATURES, 12, matrix=BOTH(4), backend="cuda", bias=False)
+    x, given = torch.randn(STEPS, BATCH, FEATURES), {"cells.0.bias": torch.ones(3, 12)}
+    before = [rnn(x)[0] for _ in range(3)][-1]
+    assert used
+    for _ in range(3):
+        found, _ = torch.func.functional_call(rnn, given, (x,))
+        with the_long_way():
+            assert torch.equal(found, torch.func.functional_call(rnn, given, (x,))[0])
+        assert not torch.allclose(found, before)
+    assert torch.equal(rnn(x)[0], before)
+
+
+def turned(tensor):
+    return tensor.mT.contiguous().mT if tensor.dim() > 1 else tensor.clone()
+
+
+def beside(tensor):
+    return torch.cat((tensor.new_zeros(1), tensor.flatten()))[1:].view(tensor.shape)
+
+
+@pytest.mark.parametrize("unpack", [turned, beside, torch.clone])
+@pytest.mark.parametrize("name", ["reset after", "lstm", "dense", "multiplied out"])
+def test_hooks_hand_saved_tensors_back_that_lie_otherwise(used, name, unpack):
+    rnn = made(name)
+    for _ in range(4):
+        x = torch.randn(STEPS, BATCH, FEATURES)
+        with torch.autograd.graph.saved_tensors_hooks(lambda tensor: tensor, unpack):
+            found = numbers(rnn, x)
+        with the_long_way():
+            assert same(found, numbers(rnn, x))
+        change(rnn)
+    assert len(used) == (4 if unpack is torch.clone else 2)
 
 
 def test_scans_of_several_kinds_in_turn(used):

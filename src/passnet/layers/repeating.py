@@ -46,12 +46,16 @@ def again(
     if not _ordinary(x) or not _plain(layer):
         return None
     cell = layer._at(0)
-    stored = {**cell._parameters, **cell.matrix._parameters}
-    parameters = [tensor for tensor in stored.values() if type(tensor) is nn.Parameter]
+    matrix = cell.matrix
+    stored = {**cell._parameters, **matrix._parameters}
+    parameters = [tensor for tensor in stored.values() if tensor is not None]
+    if any([type(tensor) is not nn.Parameter for tensor in parameters]):
+        return None  # `functional_call` gives others, also where there was nothing
     kinds = [(tensor.shape, tensor.dtype, tensor.device) for tensor in (x, *parameters)]
-    # Names: a hook that computes a weight stores what it computes it from under another.
     asked = (x.requires_grad, layer.batch_first, layer.backend, getattr(cell, "reset", None))
-    seen = (*asked, *stored, *kinds)
+    read_as = (cell.weight_norm, matrix.weight_norm, matrix.structure.name)
+    # Names: a hook that computes a weight stores what it computes it from under another.
+    seen = (*asked, *read_as, *stored, *kinds)
     way = _memory(layer).of(seen, lambda: _way(layer, x, parameters))
     if way is None or way == "long":
         return None
@@ -105,5 +109,7 @@ def _way(layer: RecurrentLayer, x: Tensor, parameters: Sequence[Tensor]) -> _Way
     live, fixed, _ = call.flatten()
     places = {id(tensor): place for place, tensor in enumerate(tensors)}
     if asked is None or not {id(tensor) for tensor in (*live, *fixed)} <= places.keys():
+        return "long"
+    if len(places) < len(tensors):  # one parameter in two places, each of which may get its own
         return "long"
     return _Short(asked, [places[id(t)] for t in live], [places[id(t)] for t in fixed])

@@ -191,8 +191,10 @@ class Engine(ABC, Generic[Call]):
         self, call: Call, grads: Sequence[Any], kept: Sequence[Tensor], last: bool
     ) -> list[Tensor]:
         count = call.output_count
+        # Hooks on saved tensors may hand back what lies otherwise than what they were given.
+        kept = [tensor.contiguous() for tensor in kept]
         backward = self.last_backward if last else self.backward
-        found = backward(call, list(grads), list(kept[:count]), list(kept[count:]))
+        found = backward(call, list(grads), kept[:count], kept[count:])
         source = call.source
         found[0] = in_dtype(found[0], source.dtype)
         if isinstance(source, Inputs):

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TypeVar
 
 import torch
 from torch import Tensor
 
-from passnet.equations import Structure
-from passnet.ops.cpu.gradients import low_rank_gradients
+from passnet.ops.cpu.gradients import factor_gradients
 from passnet.ops.cpu.library import Library, ScanStruct, installed
 from passnet.ops.scan import Engine, ScanCall
-from passnet.ops.weights import plain_product
 
 _STRUCTURES = ("dense", "low_rank", "low_rank_plus_diagonal")
 _DTYPES = (torch.float32, torch.float64)
@@ -45,19 +42,20 @@ class CpuEngine(Engine[Call]):
         library = self.library
         return library if isinstance(library, str) else None
 
-    def one_product(
-        self, structure: Structure, inputs: Tensor, grads: Tensor, factors: Sequence[Tensor]
-    ) -> tuple[Tensor, ...]:
-        """The gradients of the factors behind one product."""
-        found = low_rank_gradients(structure.name, inputs, grads, factors, library=self.library)
-        return found or plain_product(structure, inputs, grads, factors)
-
     def run(self, call: ScanStruct, *, backward: bool) -> None:
         """Compute what the struct describes, in place."""
+        self._loaded.run(call, backward=backward)
+
+    def factor_gradients(self, struct: ScanStruct, call: Call, ahead: Tensor) -> list[Tensor]:
+        """[that of every low-rank factor, of the inner bias if there is one], after `run`."""
+        return factor_gradients(self._loaded, struct, call, ahead)
+
+    @property
+    def _loaded(self) -> Library:
         library = self.library
         if isinstance(library, str):
             raise RuntimeError(library)
-        library.run(call, backward=backward)
+        return library
 
 
 def lay_out(

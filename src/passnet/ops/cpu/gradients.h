@@ -1,8 +1,9 @@
-/* Gradients of low-rank factors: four products over the rows of all steps, and the diagonal's.
+/* Gradients of low-rank factors from what the scans kept: z = R x forwards and dz = L^T dy
+ * backwards.
  *
- * First the rows are shared out among threads for their summaries z = R x and dz = L^T dy, then
- * the units for dL = sum dy z^T, dR = sum dz x^T and dD = sum dy x. Each number is summed by one
- * thread in one order, so that the number of threads changes nothing.
+ * dL = sum dy z^T, dR = sum dz x^T and dD = sum dy x over the rows of all steps, a strip of units at
+ * a time. Each number is summed by one thread in one order, so that the number of threads changes
+ * nothing.
  */
 
 #define STRIP (4 * LANES)
@@ -10,41 +11,10 @@
 #define GATHER 128
 
 typedef struct {
-    const gradient_call *call;
-    packed project[4], expand[4];
-    REAL *z, *dz;
-    int64_t z_row, dz_row;
-    REAL *memory;
+    plan p;
+    const factor_gradients *to;
 } NAME(sums);
 #define sums NAME(sums)
-
-INLINE int NAME(one_input)(const gradient_call *of) { return of->input_count == 1; }
-
-/* Where gate g's summary stands in a row of z, and its gradient in a row of dz. */
-INLINE int64_t NAME(z_at)(const gradient_call *of, int64_t g) {
-    return of->tied && NAME(one_input)(of) ? 0 : g * of->rank;
-}
-
-TARGET static int NAME(summaries)(const void *prepared, int64_t first, int64_t stop) {
-    const sums *s = prepared;
-    const gradient_call *of = s->call;
-    int64_t n = of->units, slot = of->rows * n;
-    const REAL *inputs = of->inputs, *grads = of->grads;
-    for (; first < stop; first += 16) {
-        int64_t rows = stop - first < 16 ? stop - first : 16;
-        for (int64_t i = 0; i < of->input_count; i++)
-            NAME(multiply)(rows, inputs + i * slot + first * n, n, &s->project[i], 0,
-                           s->project[i].panels, s->z + first * s->z_row + i * of->rank, s->z_row,
-                           0);
-        for (int64_t g = 0; g < of->gates; g++) {
-            int64_t at = NAME(z_at)(of, g);
-            NAME(multiply)(rows, grads + g * slot + first * n, n, &s->expand[g], 0,
-                           s->expand[g].panels, s->dz + first * s->dz_row + at, s->dz_row,
-                           g > 0 && !at);
-        }
-    }
-    return 0;
-}
 
 #define OUTER(rows)                                                                              \
     case rows:                                                                                   \
@@ -74,97 +44,128 @@ TARGET static void NAME(outer)(int64_t count, const REAL *a, int64_t a_step, con
 }
 #undef OUTER
 
-/* Units [unit, unit + STRIP) of `rows` rows, side by side. */
-TARGET static void NAME(gather)(const REAL *from, int64_t n, int64_t rows, int64_t count, REAL *to) {
-    for (int64_t k = 0; k < rows; k++, from += n, to += STRIP) {
-        UNROLL for (int j = 0; j < STRIP; j += LANES) {
-            __builtin_prefetch(from + 8 * n + j);
-            if (j < count) NAME(store)(to + j, NAME(load_some)(from + j, count - j));
-        }
+/* Units [unit, unit + STRIP) of a row, times those of two others where there are any. */
+INLINE void NAME(gather)(const REAL *from, const REAL *mask, const REAL *reset, int64_t n,
+                         int64_t count, REAL *to) {
+    UNROLL for (int j = 0; j < STRIP; j += LANES) {
+        if (j >= count) continue;
+        __builtin_prefetch(from + 8 * n + j);
+        vec x = NAME(load_some)(from + j, count - j);
+        if (mask) x *= NAME(load_some)(mask + j, count - j);
+        if (reset) x *= NAME(load_some)(reset + j, count - j);
+        NAME(store)(to + j, x);
     }
+}
+
+/* x, what a gate's matrix read in these rows: the states before, masked, and reset if that comes
+ * before the matrix. */
+TARGET static void NAME(gather_inputs)(const plan *p, int gate, int64_t unit, int64_t row,
+                                       int64_t rows, REAL *to) {
+    const scan_call *call = p->call;
+    const REAL *initial = call->initial, *states = call->states;
+    const REAL *masks = call->masks, *resets = call->kept;
+    int64_t n = p->n;
+    if (call->mask_count > 1) masks += gate * p->batch * n;
+    if (call->cell != GRU_BEFORE || gate < 2) resets = NULL;
+    for (int64_t k = row; k < row + rows; k++, to += STRIP) {
+        const REAL *from = k < p->batch ? initial + k * n : states + (k - p->batch) * n;
+        const REAL *mask = masks ? masks + k % p->batch * n + unit : NULL;
+        const REAL *reset = resets ? resets + k * n + unit : NULL;
+        NAME(gather)(from + unit, mask, reset, n, n - unit, to);
+    }
+}
+
+/* dy, the gradients of what a gate's matrix gave: those of the drive, behind a reset that comes
+ * after the matrix. */
+TARGET static void NAME(gather_grads)(const plan *p, int gate, int64_t unit, int64_t row,
+                                      int64_t rows, REAL *to) {
+    const scan_call *call = p->call;
+    int64_t n = p->n, slot = p->steps * p->batch * n;
+    const REAL *from = (const REAL *)call->grad_drive + gate * slot + row * n + unit;
+    const REAL *reset = (const REAL *)call->kept + row * n + unit;
+    if (call->cell != GRU_AFTER || gate < 2) reset = NULL;
+    for (int64_t k = 0; k < rows; k++, to += STRIP)
+        NAME(gather)(from + k * n, NULL, reset ? reset + k * n : NULL, n, n - unit, to);
+}
+
+INLINE void NAME(put_strip)(REAL *to, int64_t count, const vec *sum) {
+    UNROLL for (int j = 0; j < STRIP / LANES; j++)
+        if (j * LANES < count) NAME(store_some)(to + j * LANES, sum[j], count - j * LANES);
 }
 
 /* One gate's factors on one strip of units. */
-TARGET static void NAME(strip)(const sums *s, int64_t g, int64_t unit, REAL *room) {
-    const gradient_call *of = s->call;
-    int64_t n = of->units, d = of->rank, slot = of->rows * n;
+TARGET static void NAME(strip)(const sums *s, const group *of, int gate, int64_t unit, REAL *room) {
+    const plan *p = &s->p;
+    const factor_gradients *found = s->to;
+    int tied = p->call->tied != 0;
+    int64_t n = p->n, d = p->d, total = p->steps * p->batch;
     int64_t count = n - unit < STRIP ? n - unit : STRIP;
-    int64_t input = NAME(one_input)(of) ? 0 : g;
-    const REAL *inputs = (const REAL *)of->inputs + input * slot + unit;
-    const REAL *grads = (const REAL *)of->grads + g * slot + unit;
+    int64_t at = of->summary + (tied ? 0 : (gate - of->first) * d), each = p->summary_count;
+    const REAL *z = (const REAL *)found->ahead + at, *dz = (const REAL *)p->call->summaries + at;
     REAL *x = room, *dy = x + GATHER * STRIP;
     REAL *to_left = dy + GATHER * STRIP, *to_right = to_left + d * STRIP;
-    /* Gates that share R and its input share dz too, and the first of them uses it. */
-    int right = !(of->tied && NAME(one_input)(of) && g > 0);
+    /* Gates that share R and what it reads share dz too, and the first of them uses it. */
+    int right = !tied || gate == of->first;
     memset(to_left, 0, (size_t)(2 * d * STRIP) * sizeof(REAL));
-    vec diagonal[STRIP / LANES] = {{0}};
-    for (int64_t row = 0; row < of->rows; row += GATHER) {
-        int64_t rows = of->rows - row < GATHER ? of->rows - row : GATHER;
-        NAME(gather)(inputs + row * n, n, rows, count, x);
-        NAME(gather)(grads + row * n, n, rows, count, dy);
-        if (of->grad_diagonal) {
+    vec diagonal[STRIP / LANES] = {{0}}, inner[STRIP / LANES] = {{0}};
+    for (int64_t row = 0; row < total; row += GATHER, z += GATHER * each, dz += GATHER * each) {
+        int64_t rows = total - row < GATHER ? total - row : GATHER;
+        NAME(gather_grads)(p, gate, unit, row, rows, dy);
+        NAME(outer)(d, z, each, dy, rows, to_left);
+        if (found->grad_inner && gate == 2) {
             vec part[STRIP / LANES] = {{0}};
             for (int64_t k = 0; k < rows * STRIP; k += STRIP)
                 UNROLL for (int j = 0; j < STRIP / LANES; j++)
-                    part[j] += NAME(load)(x + k + j * LANES) * NAME(load)(dy + k + j * LANES);
-            UNROLL for (int j = 0; j < STRIP / LANES; j++) diagonal[j] += part[j];
+                    part[j] += NAME(load)(dy + k + j * LANES);
+            UNROLL for (int j = 0; j < STRIP / LANES; j++) inner[j] += part[j];
         }
-        int64_t at = NAME(z_at)(of, g);
-        NAME(outer)(d, s->z + row * s->z_row + at, s->z_row, dy, rows, to_left);
-        if (right) NAME(outer)(d, s->dz + row * s->dz_row + at, s->dz_row, x, rows, to_right);
+        if (!right && !found->grad_diagonal) continue;
+        NAME(gather_inputs)(p, gate, unit, row, rows, x);
+        if (right) NAME(outer)(d, dz, each, x, rows, to_right);
+        if (!found->grad_diagonal) continue;
+        vec part[STRIP / LANES] = {{0}};
+        for (int64_t k = 0; k < rows * STRIP; k += STRIP)
+            UNROLL for (int j = 0; j < STRIP / LANES; j++)
+                part[j] += NAME(load)(x + k + j * LANES) * NAME(load)(dy + k + j * LANES);
+        UNROLL for (int j = 0; j < STRIP / LANES; j++) diagonal[j] += part[j];
     }
-    REAL *left = (REAL *)of->grad_expand + (g * n + unit) * d;
+    REAL *left = (REAL *)found->grad_expand + (gate * n + unit) * d;
     for (int64_t i = 0; i < count; i++)
         for (int64_t j = 0; j < d; j++) left[i * d + j] = to_left[j * STRIP + i];
-    REAL *own = (REAL *)of->grad_project + (of->tied ? 0 : g * d * n) + unit;
+    REAL *own = (REAL *)found->grad_project + (tied ? 0 : gate * d * n) + unit;
+    int more = tied && gate > 0; /* a further group's share of what is tied */
     for (int64_t j = 0; right && j < d; j++)
         for (int64_t i = 0; i < count; i++)
-            own[j * n + i] = to_right[j * STRIP + i] + (of->tied && g > 0 ? own[j * n + i] : 0);
-    if (of->grad_diagonal) {
-        REAL *to = (REAL *)of->grad_diagonal + g * n + unit;
-        UNROLL for (int j = 0; j < STRIP / LANES; j++)
-            if (j * LANES < count) NAME(store_some)(to + j * LANES, diagonal[j], count - j * LANES);
-    }
+            own[j * n + i] = to_right[j * STRIP + i] + (more ? own[j * n + i] : 0);
+    if (found->grad_diagonal)
+        NAME(put_strip)((REAL *)found->grad_diagonal + gate * n + unit, count, diagonal);
+    if (found->grad_inner && gate == 2) NAME(put_strip)((REAL *)found->grad_inner + unit, count, inner);
 }
 
+/* A share is one strip of one gate or, where gates are tied, of all of them. */
 TARGET static int NAME(strips)(const void *prepared, int64_t first, int64_t stop) {
     const sums *s = prepared;
-    size_t bytes = (size_t)(2 * (GATHER + s->call->rank) * STRIP) * sizeof(REAL);
+    const plan *p = &s->p;
+    size_t bytes = (size_t)(2 * (GATHER + p->d) * STRIP) * sizeof(REAL);
     REAL *room = aligned_alloc(64, bytes);
     if (!room) return 1;
     memset(room, 0, bytes);
+    int64_t apart = p->call->tied ? 1 : p->gates;
     for (; first < stop; first++)
-        for (int64_t g = 0; g < s->call->gates; g++) NAME(strip)(s, g, first * STRIP, room);
+        for (int i = 0; i < p->group_count; i++)
+            for (int g = p->groups[i].first; g < p->groups[i].first + p->groups[i].count; g++)
+                if (apart == 1 || g == first % apart)
+                    NAME(strip)(s, &p->groups[i], g, first / apart * STRIP, room);
     free(room);
     return 0;
 }
 
-TARGET static int NAME(factor_gradients)(const gradient_call *of) {
-    sums s = {.call = of};
-    int64_t n = of->units, d = of->rank, gates = of->gates;
-    int shared = of->tied && NAME(one_input)(of);
-    s.z_row = NAME(whole)(shared ? d : gates * d) + LANES;
-    s.dz_row = s.z_row;
-    int64_t factors = gates * n * NAME(whole)(d);
-    int64_t numbers = 2 * factors + 2 * of->rows * s.z_row;
-    s.memory = aligned_alloc(64, ((size_t)numbers * sizeof(REAL) + 63) / 64 * 64);
-    if (!s.memory) return 1;
-    REAL *room = s.memory;
-    int64_t width = NAME(one_input)(of) && !of->tied ? gates * d : d;
-    for (int64_t i = 0; i < of->input_count; i++)
-        s.project[i] = of->tied && i ? s.project[0]
-                                     : NAME(pack)(&room, (const REAL *)of->project + i * d * n, n,
-                                                  width, 1, n);
-    for (int64_t g = 0; g < gates; g++)
-        s.expand[g] = NAME(pack)(&room, (const REAL *)of->expand + g * n * d, n, d, d, 1);
-    s.z = s.memory + 2 * factors;
-    s.dz = s.z + of->rows * s.z_row;
-    int64_t work = of->rows * n * d * gates;
-    int failed = in_threads(NAME(summaries), &s, of->rows, of->threads, 2 * work);
-    int64_t count = (n + STRIP - 1) / STRIP;
-    if (!failed) failed = in_threads(NAME(strips), &s, count, of->threads, 2 * work);
-    free(s.memory);
-    return failed;
+static int NAME(run_factors)(const scan_call *call, const factor_gradients *to) {
+    sums s = {.to = to};
+    NAME(measure)(&s.p, call, 1);
+    int64_t strips = (s.p.n + STRIP - 1) / STRIP * (call->tied ? 1 : s.p.gates);
+    int64_t work = 2 * s.p.steps * s.p.batch * s.p.n * s.p.d * s.p.gates;
+    return in_threads(NAME(strips), &s, strips, call->threads, work);
 }
 
 #undef STRIP

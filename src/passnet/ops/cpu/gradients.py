@@ -1,53 +1,42 @@
-"""The compiled gradients of low-rank factors, from the rows of all steps."""
+"""The gradients of low-rank factors, from the summaries that both compiled scans kept."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import torch
 from torch import Tensor
 
-from passnet.ops.cpu.library import GradientStruct, Library, installed
+from passnet.ops.cpu.library import FactorStruct, Library, ScanStruct
+from passnet.ops.scan import ScanCall
 
-_FACTORS = {"low_rank": 2, "low_rank_plus_diagonal": 3}
 
+def summaries_like(call: ScanCall, vectors: int) -> list[Tensor]:
+    """Room `[T, B, s]` for what a scan sums up at every step, none for dense matrices.
 
-def low_rank_gradients(
-    structure: str,
-    inputs: Tensor,
-    grads: Tensor,
-    factors: Sequence[Tensor],
-    *,
-    library: Library | str | None = None,
-) -> tuple[Tensor, ...] | None:
-    """What `Structure.gradients` computes, or None for what the library does not serve.
-
-    `inputs` is `[g or 1, N, n]`, `grads` is `[g, N, n]`, and all are of one dtype.
+    That is R x forwards and L^T dy backwards. `vectors` counts the x of a step, where no gate has a
+    mask of its own.
     """
-    library = installed() if library is None else library
-    if (
-        isinstance(library, str)
-        or structure not in _FACTORS
-        or grads.device.type != "cpu"
-        or grads.dtype not in (torch.float32, torch.float64)
-        or grads.numel() == 0
-    ):
-        return None
-    gates, rows, units = grads.shape
-    expand, project = factors[:2]
-    given = [t.contiguous() for t in (inputs, grads, expand, project)]
-    found = tuple(torch.empty(factor.shape, dtype=factor.dtype) for factor in factors)
-    call = GradientStruct(
-        grads.dtype == torch.float64,
-        rows,
-        units,
-        project.shape[1],
-        gates,
-        inputs.shape[0],
-        project.shape[0] == 1,
-        torch.get_num_threads(),
-        *(t.data_ptr() for t in given),
-        *(t.data_ptr() for t in found),
-    )
-    library.factor_gradients(call)
+    if call.structure == "dense":
+        return []
+    gates, steps, batch, _ = call.shape
+    held, rank, _ = call.factors[1].shape
+    apart = held == gates or (call.masks is not None and len(call.masks) == gates)
+    return [call.like.new_empty((steps, batch, (gates if apart else vectors) * rank))]
+
+
+def factor_gradients(
+    library: Library, struct: ScanStruct, call: ScanCall, ahead: Tensor
+) -> list[Tensor]:
+    """[that of every factor, of the inner bias if there is one].
+
+    `struct` is what a backward scan was done with, `ahead` the summaries of its forward.
+    """
+    factors = list(call.factors) if call.inner_bias is None else [*call.factors, call.inner_bias]
+    found = [torch.empty(factor.shape, dtype=call.dtype) for factor in factors]
+    to = FactorStruct(ahead.data_ptr())
+    names = ("grad_expand", "grad_project", "grad_diagonal")
+    for name, tensor in zip(names, found[: len(call.factors)], strict=False):
+        setattr(to, name, tensor.data_ptr())
+    if call.inner_bias is not None:
+        to.grad_inner = found[-1].data_ptr()
+    library.factor_gradients(struct, to)
     return found

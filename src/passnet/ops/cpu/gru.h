@@ -90,6 +90,7 @@ TARGET static void NAME(gru_forward)(const plan *p, block *k) {
     NAME(copy_masks)(p, k);
     for (int64_t t = 0; t < p->steps; t++) {
         (p->call->cell == GRU_AFTER ? NAME(gru_after_step) : NAME(gru_before_step))(p, k, t);
+        NAME(keep_summaries)(p, k, t, 0, p->group_count);
         REAL *old = k->state;
         k->state = k->next;
         k->next = old;
@@ -172,12 +173,16 @@ TARGET static void NAME(gru_through_reset)(const plan *p, block *k, int64_t t) {
 
 TARGET static void NAME(gru_backward)(const plan *p, block *k) {
     int after = p->call->cell == GRU_AFTER;
+    /* Reset-before: the candidate's group goes back first, by itself. */
+    int together = after ? p->group_count : p->group_count - 1;
     memset(k->carried, 0, (size_t)(k->rows * p->row) * sizeof(REAL));
     NAME(copy_masks)(p, k);
     for (int64_t t = p->steps - 1; t >= 0; t--) {
         NAME(gru_slopes)(p, k, t);
         if (!after) NAME(gru_through_reset)(p, k, t);
-        NAME(carry_back)(p, k, 0, after ? p->group_count : p->group_count - 1);
+        NAME(keep_summaries)(p, k, t, together, p->group_count);
+        NAME(carry_back)(p, k, 0, together);
+        NAME(keep_summaries)(p, k, t, 0, together);
     }
     NAME(copy_out)(p, k, k->carried, p->call->grad_initial);
 }

@@ -20,8 +20,8 @@ _NUMBERS = (
 )  # fmt: skip
 _TENSORS = (
     "drive", "initial", "initial_cell", "expand", "project", "diagonal", "masks", "hold",
-    "hold_cell", "inner_bias", "states", "cells", "kept", "grad_states", "grad_cells",
-    "grad_drive", "grad_initial", "grad_initial_cell",
+    "hold_cell", "inner_bias", "states", "cells", "kept", "summaries", "grad_states",
+    "grad_cells", "grad_drive", "grad_initial", "grad_initial_cell",
 )  # fmt: skip
 
 
@@ -41,20 +41,13 @@ class StepStruct(ctypes.Structure):
     ]
 
 
-class GradientStruct(ctypes.Structure):
-    """`gradient_call` of scan.h."""
+class FactorStruct(ctypes.Structure):
+    """`factor_gradients` of scan.h."""
 
     _fields_ = [
-        (name, ctypes.c_int64)
-        for name in (
-            "is_double", "rows", "units", "rank", "gates", "input_count", "tied", "threads",
-        )
-    ] + [
         (name, ctypes.c_void_p)
-        for name in (
-            "inputs", "grads", "expand", "project", "grad_expand", "grad_project", "grad_diagonal",
-        )
-    ]  # fmt: skip
+        for name in ("ahead", "grad_expand", "grad_project", "grad_diagonal", "grad_inner")
+    ]
 
 
 class Library:
@@ -69,7 +62,7 @@ class Library:
         self._step.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self._step.restype = ctypes.c_int64
         self._gradients = loaded.passnet_factor_gradients
-        self._gradients.argtypes = (ctypes.c_void_p, ctypes.c_int64)
+        self._gradients.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
         self._gradients.restype = ctypes.c_int64
         loaded.passnet_widest.restype = ctypes.c_int64
         _share_threads(loaded)
@@ -95,9 +88,9 @@ class Library:
         if self._step(ctypes.addressof(call), ctypes.addressof(given), self._level):
             raise MemoryError(_NO_MEMORY.format(call.units))
 
-    def factor_gradients(self, call: GradientStruct) -> None:
-        """Compute the gradients of low-rank factors."""
-        if self._gradients(ctypes.addressof(call), self._level):
+    def factor_gradients(self, call: ScanStruct, found: FactorStruct) -> None:
+        """Compute the gradients of low-rank factors behind the backward scan of a call."""
+        if self._gradients(ctypes.addressof(call), ctypes.addressof(found), self._level):
             raise MemoryError(_NO_MEMORY.format(call.units))
 
 

@@ -52,6 +52,7 @@ TARGET static void NAME(lstm_forward)(const plan *p, block *k) {
     NAME(copy_masks)(p, k);
     for (int64_t t = 0; t < p->steps; t++) {
         NAME(lstm_step)(p, k, t);
+        NAME(keep_summaries)(p, k, t, 0, p->group_count);
         REAL *old = k->state;
         k->state = k->next;
         k->next = old;
@@ -111,6 +112,7 @@ TARGET static void NAME(lstm_backward)(const plan *p, block *k) {
     for (int64_t t = p->steps - 1; t >= 0; t--) {
         NAME(lstm_slopes)(p, k, t);
         NAME(carry_back)(p, k, 0, p->group_count);
+        NAME(keep_summaries)(p, k, t, 0, p->group_count);
     }
     NAME(copy_out)(p, k, k->carried, p->call->grad_initial);
     NAME(copy_out)(p, k, k->carried_cell, p->call->grad_initial_cell);

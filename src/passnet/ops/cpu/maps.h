@@ -51,6 +51,19 @@ INLINE vec NAME(product_at)(const plan *p, const block *k, int gate, int64_t r, 
     return found + x * NAME(load)(p->diagonal + gate * p->row + unit);
 }
 
+/* What `enter` or `enter_back` just found for some groups, to the caller. Products come in whole
+ * vectors: those of one group may write over the beginning of the next one's. */
+TARGET static void NAME(keep_summaries)(const plan *p, const block *k, int64_t t, int first_group,
+                                        int last_group) {
+    if (!p->call->summaries || first_group == last_group) return;
+    int64_t from = p->groups[first_group].summary;
+    int64_t stop = last_group < p->group_count ? p->groups[last_group].summary : p->summary_count;
+    REAL *to = (REAL *)p->call->summaries + (t * p->batch + k->first) * p->summary_count;
+    for (int64_t r = 0; r < k->rows; r++)
+        memcpy(to + r * p->summary_count + from, k->summaries + r * p->summary_row + from,
+               (size_t)(stop - from) * sizeof(REAL));
+}
+
 /* Backwards, the gradients k->vectors of a group's products into d numbers for each gate. */
 TARGET static void NAME(enter_back)(const plan *p, block *k, const group *of) {
     if (!p->d) return;

@@ -20,6 +20,7 @@ typedef struct {
     const scan_call *call;
     int64_t n, d, gates, steps, batch;
     int64_t row;         /* numbers from one row of scratch to the next */
+    int64_t summary_count; /* numbers that a caller keeps of a row of summaries */
     int64_t summary_row;
     int direct;          /* too few rows to pack for */
     int backward;
@@ -100,8 +101,8 @@ TARGET static void NAME(pack_all)(plan *p, REAL **room) {
     }
 }
 
-/* 0, or 1 when there is no memory for it. */
-TARGET static int NAME(prepare)(plan *p, const scan_call *call, int backward) {
+/* Sizes, and where everything stands. */
+TARGET static void NAME(measure)(plan *p, const scan_call *call, int backward) {
     *p = (plan){.call = call, .backward = backward};
     p->n = call->units, p->d = call->rank, p->steps = call->steps, p->batch = call->batch;
     p->gates = call->cell == LSTM ? 4 : 3;
@@ -115,7 +116,13 @@ TARGET static int NAME(prepare)(plan *p, const scan_call *call, int backward) {
         p->groups[i].summary = at;
         at += NAME(group_width)(p, &p->groups[i]);
     }
+    p->summary_count = at;
     p->summary_row = NAME(whole)(at) + LANES;
+}
+
+/* 0, or 1 when there is no memory for it. */
+TARGET static int NAME(prepare)(plan *p, const scan_call *call, int backward) {
+    NAME(measure)(p, call, backward);
     int64_t n = p->n, d = p->d;
     int64_t numbers = (p->gates + 1) * p->row;
     if (!p->direct)

@@ -233,14 +233,18 @@ EXPORT int64_t passnet_step(const scan_call *call, const step_input *in, int64_t
     return call->is_double ? run_step_plain_double(call, in) : run_step_plain_float(call, in);
 }
 
-/* The same for the gradients of low-rank factors. */
-EXPORT int64_t passnet_factor_gradients(const gradient_call *of, int64_t level) {
+/* The same behind a backward scan of this call, whose factors are low-rank. */
+EXPORT int64_t passnet_factor_gradients(const scan_call *call, const factor_gradients *to,
+                                        int64_t level) {
     (void)level;
 #if X86
     if (level == 2)
-        return of->is_double ? factor_gradients_avx512_double(of) : factor_gradients_avx512_float(of);
+        return call->is_double ? run_factors_avx512_double(call, to)
+                               : run_factors_avx512_float(call, to);
     if (level == 1)
-        return of->is_double ? factor_gradients_avx2_double(of) : factor_gradients_avx2_float(of);
+        return call->is_double ? run_factors_avx2_double(call, to)
+                               : run_factors_avx2_float(call, to);
 #endif
-    return of->is_double ? factor_gradients_plain_double(of) : factor_gradients_plain_float(of);
+    return call->is_double ? run_factors_plain_double(call, to)
+                           : run_factors_plain_float(call, to);
 }

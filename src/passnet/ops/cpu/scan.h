@@ -35,6 +35,11 @@ typedef struct {
                                 GRU [4 or 3, T, B, n]: reset, carry, candidate, inner product;
                                 LSTM [5, T, B, n]: four gates, tanh of the proposed cell */
 
+    void *summaries;         /* [T, B, s], written: what each group of gates that read one vector x has
+                                in common, R x forward and L^T dy backward; one after another d
+                                numbers for each gate, or where the group is tied for all of it.
+                                NULL where nobody wants them */
+
     const void *grad_states; /* [T, B, n] */
     const void *grad_cells;
     void *grad_drive;        /* [G, T, B, n] */
@@ -50,21 +55,13 @@ typedef struct {
     const void *bias;        /* [G, n] or NULL */
 } step_input;
 
-/* The gradients of low-rank factors from what g matrices read and the gradients of what they gave,
- * in N rows. */
+/* The gradients of low-rank factors, behind the backward scan of a call. */
 typedef struct {
-    int64_t is_double;
-    int64_t rows, units, rank, gates;
-    int64_t input_count;     /* 1: all matrices read the same rows */
-    int64_t tied;            /* project is [1, d, n] */
-    int64_t threads;
-    const void *inputs;      /* [input_count, N, n] */
-    const void *grads;       /* [g, N, n] */
-    const void *expand;      /* [g, n, d] */
-    const void *project;     /* [g or 1, d, n] */
-    void *grad_expand;
-    void *grad_project;
-    void *grad_diagonal;     /* [g, n] or NULL */
-} gradient_call;
+    const void *ahead;       /* the summaries of the forward scan; the call has those backward */
+    void *grad_expand;       /* [G, n, d] */
+    void *grad_project;      /* [G or 1, d, n] */
+    void *grad_diagonal;     /* [G, n] or NULL */
+    void *grad_inner;        /* [n] or NULL */
+} factor_gradients;
 
 #endif

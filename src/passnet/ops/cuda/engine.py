@@ -15,6 +15,7 @@ from passnet.ops.cuda.call import Cell, describe, facts, known, refuses_device
 from passnet.ops.cuda.chip import Chip, chip_of
 from passnet.ops.cuda.families import Families, Served, fastest_family, served_by
 from passnet.ops.cuda.tape import Tape, record
+from passnet.ops.cuda.tensors import aligned
 from passnet.ops.cuda.weights import needs_behind, recurrent_gradients, sums_up
 from passnet.ops.inputs import Inputs
 from passnet.ops.scan import Engine, ScanCall
@@ -115,6 +116,7 @@ class CudaEngine(Engine[Scan]):
     ) -> list[Tensor]:
         """Gradients from those of the outputs; `alone` leaves what was saved as it is."""
         served = self._served(call)
+        outputs, saved = [aligned(part) for part in outputs], [aligned(part) for part in saved]
         if served.instead is None:
             return self._gradients(served, call, call.factors, grads, outputs, saved, alone)
         *saved, matrices = saved

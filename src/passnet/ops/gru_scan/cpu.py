@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from passnet.ops.cpu.engine import CpuEngine, lay_out, point
+from passnet.ops.cpu.gradients import summaries_like
 from passnet.ops.gru_scan.call import GruScan
 from passnet.ops.gru_scan.eager import weight_gradients
 
@@ -16,11 +17,11 @@ _CELLS = {"after": 0, "before": 1}
 
 @final
 class CpuGru(CpuEngine[GruScan]):
-    """Keeps the gates, and for reset-after the product behind the reset gate."""
+    """Keeps the gates, for reset-after the product behind the reset gate, and the summaries."""
 
     def saved_like(self, call: GruScan) -> list[Tensor]:
         count = 4 if call.reset == "after" else 3
-        return [call.like.new_empty((count, *call.shape[1:]))]
+        return [call.like.new_empty((count, *call.shape[1:])), *self._summaries_like(call)]
 
     def forward(self, call: GruScan) -> list[Tensor]:
         return self._scan(call, [*call.outputs_like(), *self.saved_like(call)])
@@ -30,7 +31,7 @@ class CpuGru(CpuEngine[GruScan]):
 
     def _scan(self, call: GruScan, results: list[Tensor]) -> list[Tensor]:
         struct, keep = lay_out(_CELLS[call.reset], call, drive=call.drive)
-        fields = zip(("states", "kept"), results, strict=False)
+        fields = zip(("states", "kept", "summaries"), results, strict=False)
         keep += [point(struct, name, tensor) for name, tensor in fields]
         self.run(struct, backward=False)
         return results
@@ -48,6 +49,14 @@ class CpuGru(CpuEngine[GruScan]):
             point(struct, "grad_drive", grad_drive),
             point(struct, "grad_initial", grad_initial),
         ]
+        back = self._summaries_like(call)
+        keep += [point(struct, "summaries", tensor) for tensor in back]
         self.run(struct, backward=True)
-        rest = weight_gradients(call, grad_drive, outputs, saved, self.one_product)
+        if back:
+            rest = self.factor_gradients(struct, call, saved[1])
+        else:
+            rest = weight_gradients(call, grad_drive, outputs, saved)
         return [grad_drive, grad_initial, *rest]
+
+    def _summaries_like(self, call: GruScan) -> list[Tensor]:
+        return summaries_like(call, vectors=1 if call.reset == "after" else 2)

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from passnet.ops.cpu.engine import CpuEngine, lay_out, point
+from passnet.ops.cpu.gradients import summaries_like
 from passnet.ops.lstm_scan.call import LstmScan
 from passnet.ops.lstm_scan.eager import weight_gradients
 
@@ -16,10 +17,10 @@ _CELL = 2
 
 @final
 class CpuLstm(CpuEngine[LstmScan]):
-    """Keeps the four gates and the tanh of the cell that the output gate read."""
+    """Keeps the four gates, the tanh of the cell that the output gate read, and the summaries."""
 
     def saved_like(self, call: LstmScan) -> list[Tensor]:
-        return [call.like.new_empty((5, *call.shape[1:]))]
+        return [call.like.new_empty((5, *call.shape[1:])), *summaries_like(call, vectors=1)]
 
     def forward(self, call: LstmScan) -> list[Tensor]:
         return self._scan(call, [*call.outputs_like(), *self.saved_like(call)])
@@ -29,7 +30,7 @@ class CpuLstm(CpuEngine[LstmScan]):
 
     def _scan(self, call: LstmScan, results: list[Tensor]) -> list[Tensor]:
         struct, keep = lay_out(_CELL, call, drive=call.drive)
-        fields = zip(("states", "cells", "kept"), results, strict=False)
+        fields = zip(("states", "cells", "kept", "summaries"), results, strict=False)
         keep += [point(struct, name, tensor) for name, tensor in fields]
         self.run(struct, backward=False)
         return results
@@ -52,6 +53,11 @@ class CpuLstm(CpuEngine[LstmScan]):
             "grad_cells": grads[1],
         }
         keep += [point(struct, name, tensor) for name, tensor in (given | found).items()]
+        back = summaries_like(call, vectors=1)
+        keep += [point(struct, "summaries", tensor) for tensor in back]
         self.run(struct, backward=True)
-        rest = weight_gradients(call, found["grad_drive"], outputs, saved, self.one_product)
+        if back:
+            rest = self.factor_gradients(struct, call, saved[1])
+        else:
+            rest = weight_gradients(call, found["grad_drive"], outputs, saved)
         return [*found.values(), *rest]
