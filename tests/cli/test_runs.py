@@ -15,10 +15,11 @@ from rich.console import Console
 
 from passnet.bench.cases import GPU_CASES
 from passnet.bench.contenders import Contender
-from passnet.bench.measure import WAYS, Row, _calls, _in_one_thread, _of
+from passnet.bench.measure import Row, _calls, _in_one_thread, _of
 from passnet.bench.record import growth, ratios
 from passnet.cli import bench, main
 from passnet.cli.live import live
+from passnet.config.contender import BF16, WAYS, ContenderName
 from passnet.training.events import Evaluated, Started, Updated
 
 SMALL = [
@@ -347,9 +348,10 @@ def test_bench_needs_the_gpu_it_was_told(capsys, monkeypatch):
 
 
 def test_ways_of_running_a_contender_are_its_own():
-    found = {"passnet": Contender("passnet", None)}
-    for name in ("passnet", *(f"passnet{way}" for way in WAYS)):
-        assert _of(found, name) is found["passnet"]
+    found = {name: Contender(name, None) for name in ("passnet", "passnet bf16")}
+    for way in WAYS:
+        assert _of(found, ContenderName("passnet", way=way)) is found["passnet"]
+        assert _of(found, ContenderName("passnet", BF16, way)) is found["passnet bf16"]
 
 
 def test_one_thread_is_one_only_while_it_is_timed():
@@ -359,7 +361,7 @@ def test_one_thread_is_one_only_while_it_is_timed():
 
 def test_how_many_calls_are_timed_together():
     def calls(name, pass_, device, milliseconds=None):
-        return _calls(name, pass_, device, lambda: milliseconds)
+        return _calls(ContenderName(name), pass_, device, lambda: milliseconds)
 
     assert calls("nn.GRU", "forward", "cuda", 0.1) == 20
     assert calls("nn.GRU", "forward", "cuda", 5.0) == 4

@@ -63,7 +63,9 @@ def test_one_current_table_and_the_files_folded_below(tmp_path):
     current, folded = section.split('<details id="timings">')
     words = re.findall(r"<t[hd](?: [^>]*)?>([^<]*)<", current)
     written = [line.strip("| ").split(" | ") for line in speedup_table(tmp_path).splitlines()]
-    assert words == [*written[0], *written[2]] == ["units, rank", "called", "128, 24", "3.0x"]
+    assert (
+        words == [*written[0], *written[2]] == ["units, rank", "ordinary call", "128, 24", "3.0x"]
+    )
     assert "2026-01" not in current and "All 2 files of timings" in folded
     assert folded.index("2026-01-02") < folded.index("2026-01-01")
 

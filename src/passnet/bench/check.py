@@ -13,6 +13,7 @@ from passnet.bench.accuracy import errors
 from passnet.bench.cases import Case
 from passnet.bench.contenders import Contender, gradients, states
 from passnet.bench.loop import LoopRNN
+from passnet.config.contender import OURS, read_name
 from passnet.layers import GRU, LSTM
 
 Numbers = Mapping[str, Tensor]
@@ -35,10 +36,10 @@ def check(case: Case, found: Mapping[str, Contender], x: Tensor, grad: Tensor) -
     precision of a contender. Other ways to run one (graphs, one thread) run the same kernels.
     """
     steps = min(len(x), STEPS, max(FEWEST, ROWS // case.B))
-    ours = found["passnet"].layer
+    ours = found[OURS].layer
     plain: dict[torch.dtype, tuple[Numbers, Numbers]] = {}
     for name, contender in found.items():
-        if not name.startswith("passnet"):
+        if not read_name(name).ours:
             continue
         dtype = contender.dtype
         given = x[:steps].to(dtype), grad[:steps].to(dtype)

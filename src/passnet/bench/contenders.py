@@ -12,13 +12,14 @@ from torch import Tensor, nn
 
 from passnet.bench.cases import Case
 from passnet.bench.loop import LoopRNN
+from passnet.config.contender import BF16, FP16, OURS, TF32, ContenderName
 from passnet.layers import GRU, LSTM
 
-SHORT = {"bf16": torch.bfloat16, "fp16": torch.float16}
-"""Lower precisions, as they end the names of contenders."""
+LOWER = {BF16: torch.bfloat16, FP16: torch.float16}
+"""Lower precisions by their names."""
 Among = Literal["everyone", "layers", "float32"]
 """Who is timed: the slow loops over time too, or all layers, or ours and torch.nn's in float32."""
-STEPWISE = ("passnet eager", "passnet reference", "loop", "compiled loop")
+STEPWISE = (f"{OURS} eager", f"{OURS} reference", "loop", "compiled loop")
 """Contenders that pay for every step in Python: timed fewer times."""
 
 
@@ -57,18 +58,20 @@ def contenders(case: Case, *, device: str, among: Among = "everyone") -> dict[st
     theirs = nn.GRU if case.cell == "gru" else nn.LSTM
     name = f"nn.{theirs.__name__}"
     sizes = {"input_size": case.m, "hidden_size": case.n, "device": device}
-    found = [Contender("passnet", ours), Contender(name, theirs(**sizes))]
+    found = [Contender(OURS, ours), Contender(name, theirs(**sizes))]
     if among != "float32":
         projected = nn.LSTM(**sizes, proj_size=case.d)
         found.append(Contender(f"nn.LSTM(proj_size={case.d})", projected))
     if among != "float32" and device != "cpu":
-        found.append(Contender(f"{name} tf32", theirs(**sizes), tf32=True))
-        for short, dtype in SHORT.items():
-            found.append(Contender(f"passnet {short}", _ours(case, device).to(dtype), dtype))
-            found.append(Contender(f"{name} {short}", theirs(**sizes, dtype=dtype), dtype))
+        faster = theirs(**sizes)
+        found.append(Contender(str(ContenderName(name, TF32)), faster, tf32=True))
+        for precision, dtype in LOWER.items():
+            of_ours, of_theirs = (str(ContenderName(layer, precision)) for layer in (OURS, name))
+            found.append(Contender(of_ours, _ours(case, device).to(dtype), dtype))
+            found.append(Contender(of_theirs, theirs(**sizes, dtype=dtype), dtype))
     if among == "everyone":
         found += [
-            Contender(f"passnet {backend}", _ours(case, device, backend))
+            Contender(f"{OURS} {backend}", _ours(case, device, backend))
             for backend in ("eager", "reference")
         ]
         loop = LoopRNN(case, device=device).copy_from(ours)

@@ -8,7 +8,7 @@ import gc
 import statistics
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from passnet.bench.cases import Case
 from passnet.bench.check import check
 from passnet.bench.contenders import STEPWISE, Among, Contender, contenders, gradients, states
 from passnet.bench.memory import peak_bytes
+from passnet.config.contender import GRAPH, GRAPHED, ONE_THREAD, OURS, ContenderName, read_name
 
 Listener = Callable[[str], None]
 STEPWISE_REPEATS = 4
@@ -29,9 +30,6 @@ twenty. Steps of a stream are timed by the hundred everywhere."""
 WARMING = 3
 """At most so many calls before those: what ran last has filled the caches of the host with its own,
 as nothing does in a training loop."""
-
-WAYS = GRAPH, ONE_THREAD, GRAPHED = " graph", " one thread", " graphed calls"
-"""How a contender is run otherwise than by a plain call, at the end of its name."""
 
 
 @dataclass(frozen=True)
@@ -87,23 +85,23 @@ def measure(
 
 def _works(
     found: dict[str, Contender], x: Tensor, grad: Tensor, pass_: str
-) -> Iterator[tuple[str, Callable[[], object]]]:
-    for name, contender in found.items():
+) -> Iterator[tuple[ContenderName, Callable[[], object]]]:
+    for name, contender in ((read_name(text), contender) for text, contender in found.items()):
         inputs, upstream = x.to(contender.dtype), grad.to(contender.dtype)
         if pass_ == "forward":
             work = _without_grad(lambda c=contender, i=inputs: states(c.layer, i))
         else:
             work = gradients(contender.layer, inputs, upstream)
         yield name, work
-        if x.is_cuda and name not in STEPWISE:
+        if x.is_cuda and name.layer not in STEPWISE:
             captured = _captured(contender, work)
             if captured is not None:
-                yield f"{name}{GRAPH}", captured
+                yield replace(name, way=GRAPH), captured
             if pass_ == "forward+backward" and contender.plain:
-                yield f"{name}{ONE_THREAD}", _in_one_thread(work)
+                yield replace(name, way=ONE_THREAD), _in_one_thread(work)
                 graphed = _graphed(contender, inputs, upstream)
                 if graphed is not None:
-                    yield f"{name}{GRAPHED}", graphed
+                    yield replace(name, way=GRAPHED), graphed
 
 
 def _without_grad(work: Callable[[], object]) -> Callable[[], object]:
@@ -157,26 +155,26 @@ def _graphed(contender: Contender, inputs: Tensor, upstream: Tensor) -> Callable
 def _timed(
     case: Case,
     found: dict[str, Contender],
-    works: dict[str, Callable[[], object]],
+    works: dict[ContenderName, Callable[[], object]],
     pass_: str,
     device: str,
     repeats: int,
 ) -> list[Row]:
-    times: dict[str, list[float]] = {name: [] for name in works}
-    peaks: dict[str, int | None] = {}
-    calls: dict[str, int] = {}
+    times: dict[ContenderName, list[float]] = {name: [] for name in works}
+    peaks: dict[ContenderName, int | None] = {}
+    calls: dict[ContenderName, int] = {}
     for name, work in works.items():
         with _of(found, name).precision():
             work()
             # What a graph needs it has taken when it was made, and takes nothing when it is run.
-            graphed = name.endswith((GRAPH, GRAPHED))
+            graphed = name.way in (GRAPH, GRAPHED)
             peaks[name] = None if graphed else peak_bytes(work, device)
             rough = partial(_milliseconds, work, device, 2)
             calls[name] = _calls(name, pass_, device, rough)
     with _no_collection():
         for repeat in range(repeats):
             for name, work in works.items():
-                if name in STEPWISE and repeat >= STEPWISE_REPEATS:
+                if name.layer in STEPWISE and repeat >= STEPWISE_REPEATS:
                     continue
                 with _of(found, name).precision():
                     times[name].append(_milliseconds(work, device, calls[name]))
@@ -189,7 +187,7 @@ def _timed(
             case.B,
             str(_of(found, name).dtype).removeprefix("torch."),
             pass_,
-            name,
+            str(name),
             round(statistics.median(samples), 4),
             round(max(samples) - min(samples), 4),
             peaks[name],
@@ -215,28 +213,27 @@ def _no_collection() -> Iterator[None]:
 def _steps(case: Case, found: dict[str, Contender], device: str, repeats: int) -> list[Row]:
     """Latency of one step for one sequence: our streaming step against torch's cell."""
     x = torch.randn(1, case.m, device=device)
-    ours = found["passnet"].layer.eval()
+    ours = found[OURS].layer.eval()
     kind = torch.nn.GRUCell if case.cell == "gru" else torch.nn.LSTMCell
     cell = kind(case.m, case.n, device=device)
+    name = f"nn.{kind.__name__}"
     state = ours.step(x)[1]
     start = torch.zeros(1, case.n, device=device)
     theirs = start if case.cell == "gru" else (start, start)
     works = {
-        "passnet": _without_grad(lambda: ours.step(x, state)),
-        f"nn.{kind.__name__}": _without_grad(lambda: cell(x, theirs)),
+        ContenderName(OURS): _without_grad(lambda: ours.step(x, state)),
+        ContenderName(name): _without_grad(lambda: cell(x, theirs)),
     }
     one = Case(case.name, case.n, case.d, 1, 1, case.m, case.cell, case.reset, case.tied)
-    cells = {"passnet": found["passnet"], f"nn.{kind.__name__}": Contender("cell", cell)}
+    cells = {OURS: found[OURS], name: Contender("cell", cell)}
     # Milliseconds on a CPU that others use too: more of them.
     rows = _timed(one, cells, works, "one step", device, max(repeats, 30 if device == "cpu" else 0))
     ours.train()
     return rows
 
 
-def _of(found: dict[str, Contender], name: str) -> Contender:
-    for way in WAYS:
-        name = name.removesuffix(way)
-    return found[name]
+def _of(found: dict[str, Contender], name: ContenderName) -> Contender:
+    return found[str(name.called)]
 
 
 def _backend(contender: Contender, case: Case, device: str) -> str | None:
@@ -249,11 +246,11 @@ def _backend(contender: Contender, case: Case, device: str) -> str | None:
     return next(name for name, reason in explain(x).items() if reason is None)
 
 
-def _calls(name: str, pass_: str, device: str, rough: Callable[[], float]) -> int:
+def _calls(name: ContenderName, pass_: str, device: str, rough: Callable[[], float]) -> int:
     """How many calls are timed together, by what one takes roughly where that decides."""
     if pass_ == "one step":
         return STEPS_IN_A_ROW
-    if device == "cpu" or name in STEPWISE:
+    if device == "cpu" or name.layer in STEPWISE:
         return 1
     return max(1, min(IN_A_ROW, round(TOGETHER / rough())))
 

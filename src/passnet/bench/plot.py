@@ -7,10 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from passnet.bench.measure import Row
+from passnet.config.contender import OURS, read_name
 from passnet.config.errors import ConfigurationError
 
 ENDINGS = (".svg", ".png", ".pdf", ".html")
-WHOSE, COLOURS = ("passnet", "others"), ("#c2410c", "#475569")
+WHOSE, COLOURS = (OURS, "others"), ("#c2410c", "#475569")
 
 
 def check_plot(path: Path) -> None:
@@ -38,7 +39,7 @@ def draw(rows: Sequence[Row], path: Path) -> None:
             "case": f"{row.shape} n={row.n} d={row.d} T={row.T} B={row.B}, {row.pass_}",
             "contender": row.contender,
             "milliseconds": row.milliseconds,
-            "whose": "passnet" if row.contender.startswith("passnet") else "others",
+            "whose": WHOSE[0] if read_name(row.contender).ours else WHOSE[1],
         }
         for row in rows
     ]

@@ -11,8 +11,8 @@ from typing import Any
 
 import torch
 
-from passnet.bench.contenders import SHORT
-from passnet.bench.measure import GRAPH, WAYS, Row
+from passnet.bench.measure import Row
+from passnet.config.contender import FLOAT32, GRAPH, OURS, TF32, ContenderName, read_name
 from passnet.training.machine import commit, machine, versions
 
 
@@ -45,22 +45,20 @@ def ratios(rows: Sequence[Row]) -> list[dict[str, Any]]:
     times = {(_case(row), row.contender): row.milliseconds for row in rows}
     found = []
     for row in rows:
-        case, ours = _case(row), times.get((_case(row), "passnet"))
-        if row.contender == "passnet" or ours is None:
+        case, ours = _case(row), times.get((_case(row), OURS))
+        if row.contender == OURS or ours is None:
             continue
-        theirs = not row.contender.startswith("passnet")
-        twin = times.get((case, _twin(row))) if theirs else None
+        name = read_name(row.contender)
+        twin = None if name.ours else times.get((case, str(_twin(name))))
         like = None if twin is None else row.milliseconds / twin
         found.append(row.record() | {"ratio": row.milliseconds / ours, "like": like})
     return found
 
 
-def _twin(row: Row) -> str:
-    """Our layer, run as somebody else's is."""
-    names = {str(dtype).removeprefix("torch."): f" {name}" for name, dtype in SHORT.items()}
-    short = names.get(row.dtype, "")
-    way = next((way for way in WAYS if row.contender.endswith(way)), "")
-    return f"passnet{short}{way}"
+def _twin(name: ContenderName) -> ContenderName:
+    """Our layer, run as somebody else's is; ours has no faster mode in float32."""
+    precision = FLOAT32 if name.precision == TF32 else name.precision
+    return ContenderName(OURS, precision, name.way)
 
 
 def _case(row: Row) -> tuple[object, ...]:
@@ -72,8 +70,8 @@ def growth(rows: Sequence[Row]) -> list[str]:
 
     Those of CUDA graphs where there are any: of a call a part is the host's.
     """
-    graph = f"passnet{GRAPH}"
-    ours = graph if any(row.contender == graph for row in rows) else "passnet"
+    graph = str(ContenderName(OURS, way=GRAPH))
+    ours = graph if any(row.contender == graph for row in rows) else OURS
     lines = []
     for size, rest in (("T", "d"), ("d", "T")):
         sweeps: dict[tuple[object, ...], list[Row]] = {}

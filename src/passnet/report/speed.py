@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from passnet.config.contender import OURS, ContenderName, read_name
 from passnet.report import numbers
 from passnet.report.errors import NothingThere, ReportError
 from passnet.report.read import Folder
 
 _SHAPE = ("shape", "n", "d", "T", "B")
-OURS = "passnet"
+THEIRS = "torch.nn"
 MAIN = "forward+backward"
 """The pass that is shown first."""
 
@@ -25,9 +26,14 @@ class Timing:
 
     shape: tuple[str, ...]
     kind: str
-    contender: str
+    name: ContenderName
     milliseconds: float
     peak_bytes: float | None
+
+    @property
+    def contender(self) -> str:
+        """The name as words."""
+        return str(self.name)
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ def _timing(row: Any, path: Path, number: int) -> Timing:
                 numbers.ABSENT if row.get(key) is None else str(row[key]) for key in _SHAPE
             ),
             kind=str(row["pass"]),
-            contender=_column(str(row["contender"])),
+            name=_shared(read_name(str(row["contender"]))),
             milliseconds=float(row["milliseconds"]),
             peak_bytes=None if peak is None else float(peak),
         )
@@ -117,12 +123,11 @@ def _timing(row: Any, path: Path, number: int) -> Timing:
         ) from error
 
 
-def _column(contender: str) -> str:
-    """Layers that differ with the shape share a column: the row says which they are."""
-    contender = re.sub(r"proj_size=\d+", "proj_size=d", contender)
-    return re.sub(r"^nn\.(GRU|LSTM)(Cell)?(?!\()", r"torch.nn\2", contender).replace(
-        "torch.nnCell", "torch.nn's cell"
-    )
+def _shared(name: ContenderName) -> ContenderName:
+    """Layers that differ with the shape share a name: the row says which they are."""
+    layer = re.sub(r"proj_size=\d+", "proj_size=d", name.layer)
+    layer = re.sub(r"^nn\.(GRU|LSTM)Cell$", f"{THEIRS}'s cell", layer)
+    return replace(name, layer=re.sub(r"^nn\.(GRU|LSTM)$", THEIRS, layer))
 
 
 def _table(kind: str, timings: Sequence[Timing]) -> SpeedTable:

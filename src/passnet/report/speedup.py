@@ -5,44 +5,80 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from passnet.config.contender import CALL, FLOAT32, GRAPH, OURS, PRECISIONS, ContenderName
 from passnet.report import numbers
 from passnet.report.read import Folder
-from passnet.report.speed import MAIN, OURS, SpeedFile, Timing, read_speed
+from passnet.report.speed import MAIN, THEIRS, SpeedFile, read_speed
 
-THEIRS = "torch.nn"
+Shape = tuple[str, ...]
+Times = dict[ContenderName, float]
+UNTIMED = "†"
+"""What marks a number for which not every precision of torch.nn was timed."""
+
+
+@dataclass(frozen=True)
+class _Ratio:
+    """How many times as long theirs takes; `untimed` are precisions of theirs nobody tried."""
+
+    value: float
+    untimed: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class _Column:
-    """A way to run both: what follows their names, and on what."""
+    """How both are run, on what, and the precisions of which the fastest counts for each."""
 
     title: str
-    way: str
+    way: str = CALL
     device: str = "cuda"
+    ours: tuple[str, ...] = (FLOAT32,)
+    theirs: tuple[str, ...] = (FLOAT32,)
 
-    def ratio(self, found: dict[str, Timing]) -> float | None:
-        """How many times as long as ours theirs takes, of one shape in one file."""
-        ours, theirs = found.get(OURS + self.way), found.get(THEIRS + self.way)
-        return None if ours is None or theirs is None else theirs.milliseconds / ours.milliseconds
+    def ratio(self, times: Times) -> _Ratio | None:
+        """Theirs over ours, of one shape in one file; None where a choice had to be from one."""
+        ours, theirs = (
+            {p: times[name] for p in precisions if (name := self._name(layer, p)) in times}
+            for layer, precisions in ((OURS, self.ours), (THEIRS, self.theirs))
+        )
+        if len(ours) < min(2, len(self.ours)) or len(theirs) < min(2, len(self.theirs)):
+            return None
+        untimed = tuple(precision for precision in self.theirs if precision not in theirs)
+        return _Ratio(min(theirs.values()) / min(ours.values()), untimed)
+
+    def _name(self, layer: str, precision: str) -> ContenderName:
+        return ContenderName(layer, precision, self.way)
 
 
 COLUMNS = (
-    _Column("called", ""),
-    _Column("graphed calls", " graphed calls"),
-    _Column("as CUDA graphs", " graph"),
-    _Column("in bf16, called", " bf16"),
-    _Column("in bf16, as graphs", " bf16 graph"),
-    _Column("on a CPU, called", "", "cpu"),
+    _Column("ordinary call"),
+    _Column("as one CUDA graph", GRAPH),
+    _Column(f"against {THEIRS}'s fastest precision", theirs=PRECISIONS),
+    _Column("each in its fastest precision", ours=PRECISIONS, theirs=PRECISIONS),
+    _Column("on a CPU", device="cpu"),
 )
-Layer = tuple[str, int, int]
+
+
+@dataclass(frozen=True, order=True)
+class _Layer:
+    """What the shapes of a row are: GRU or LSTM, its units and its rank."""
+
+    kind: str
+    units: int
+    rank: int
+    tied: bool
+
+    def __str__(self) -> str:
+        kind = "" if self.kind == "GRU" else f"{self.kind} "
+        return f"{kind}{self.units}, {self.rank}" + (" tied" if self.tied else "")
 
 
 @dataclass(frozen=True)
 class Speedups:
-    """A row of words for each layer, below a header."""
+    """A row of words for each layer, below a header; `remark` says what the mark in some means."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    remark: str = ""
 
 
 def speedup_table(folder: Folder) -> str:
@@ -50,13 +86,14 @@ def speedup_table(folder: Folder) -> str:
     found = speedups(read_speed(folder))
     rule = "|---|" + "--:|" * (len(found.header) - 1)
     lines = [f"| {' | '.join(row)} |" for row in (found.header, *found.rows)]
-    return "\n".join((lines[0], rule, *lines[1:]))
+    table = "\n".join((lines[0], rule, *lines[1:]))
+    return f"{table}\n\n{found.remark}" if found.remark else table
 
 
 def speedups(files: Sequence[SpeedFile]) -> Speedups:
     """A row for each layer, over all its shapes, from the newest file that has each.
 
-    Forward and backward, theirs over ours, both run the same way in the same run.
+    Forward and backward, theirs over ours, both in the same run.
     """
     alike = [file for file in files if not file.growing]
     found = {column.title: _newest(column, alike) for column in COLUMNS}
@@ -64,44 +101,46 @@ def speedups(files: Sequence[SpeedFile]) -> Speedups:
     layers = sorted({_layer(shape) for ratios in found.values() for shape in ratios})
     rows = []
     for layer in layers:
-        kind, units, rank = layer
-        name = f"{units}, {rank}" if kind == "GRU" else f"{kind} {units}, {rank}"
         cells = [_span([r for s, r in of.items() if _layer(s) == layer]) for of in found.values()]
-        rows.append((name, *cells))
-    return Speedups(("units, rank", *found), tuple(rows))
+        rows.append((str(layer), *cells))
+    every = (ratio for ratios in found.values() for ratio in ratios.values())
+    untimed = sorted({precision for ratio in every for precision in ratio.untimed})
+    remark = f"{UNTIMED} {THEIRS} in {' and '.join(untimed)} was not timed there: it may be faster."
+    return Speedups(("units, rank", *found), tuple(rows), remark if untimed else "")
 
 
-def _newest(column: _Column, files: Sequence[SpeedFile]) -> dict[tuple[str, ...], float]:
+def _newest(column: _Column, files: Sequence[SpeedFile]) -> dict[Shape, _Ratio]:
     """The ratio of every shape, from the first file that has it."""
-    found: dict[tuple[str, ...], float] = {}
+    found: dict[Shape, _Ratio] = {}
     for file in files:
-        if not file.title.startswith(column.device):
-            continue
-        for table in file.tables:
-            if table.kind == MAIN:
-                for shape, timings in _by_shape(table.timings).items():
-                    ratio = column.ratio(timings)
-                    if ratio is not None and all(part.isdigit() for part in shape[1:3]):
-                        found.setdefault(shape, ratio)
+        if file.title.startswith(column.device):
+            for shape, times in _by_shape(file).items():
+                ratio = column.ratio(times)
+                if ratio is not None:
+                    found.setdefault(shape, ratio)
     return found
 
 
-def _by_shape(timings: Sequence[Timing]) -> dict[tuple[str, ...], dict[str, Timing]]:
-    found: dict[tuple[str, ...], dict[str, Timing]] = {}
-    for timing in timings:
-        found.setdefault(timing.shape, {})[timing.contender] = timing
+def _by_shape(file: SpeedFile) -> dict[Shape, Times]:
+    """The times of both passes together, of each shape that has units and a rank."""
+    found: dict[Shape, Times] = {}
+    for table in file.tables:
+        for timing in table.timings if table.kind == MAIN else ():
+            if all(part.isdigit() for part in timing.shape[1:3]):
+                found.setdefault(timing.shape, {})[timing.name] = timing.milliseconds
     return found
 
 
-def _layer(shape: tuple[str, ...]) -> Layer:
-    """What a shape is one of: GRU or LSTM, its units and its rank."""
+def _layer(shape: Shape) -> _Layer:
     name, units, rank, *_ = shape
-    return "LSTM" if "LSTM" in name else "GRU", int(units), int(rank)
+    return _Layer("LSTM" if "LSTM" in name else "GRU", int(units), int(rank), "tied" in name)
 
 
-def _span(ratios: Sequence[float]) -> str:
+def _span(ratios: Sequence[_Ratio]) -> str:
     """The lowest and the highest of some ratios, where they differ in what is shown."""
     if not ratios:
         return ""
-    low, high = (f"{numbers.significant(end(ratios), 2)}x" for end in (min, max))
-    return low if low == high else f"{low.removesuffix('x')} to {high}"
+    values = [ratio.value for ratio in ratios]
+    low, high = (f"{numbers.significant(end(values), 2)}x" for end in (min, max))
+    words = low if low == high else f"{low.removesuffix('x')} to {high}"
+    return words + (UNTIMED if any(ratio.untimed for ratio in ratios) else "")
