@@ -62,8 +62,8 @@ def test_runs_that_were_validated_less_often_are_runs_of_the_preset(tmp_path):
     write_run(tmp_path / "b", experiment_of(LRD, seed=1, evaluate_every=3000), value=0.95)
     (group,) = groups_below(tmp_path)
     assert group.is_preset and group.summary().count == 2
-    assert group.remark == "validated every 3000 updates, not 300"
-    assert group.remark in write_line(LRD, group).verdict
+    assert group.remarks == ("validated every 3000 updates, not 300",)
+    assert group.remarks[0] in write_line(LRD, group).verdict
     # More often, out of step, or where a look may end the training, it is another experiment.
     steered = "char-lm/lrd-gru-1000-64"
     for number, (name, every) in enumerate([(LRD, 100), (LRD, 1000), (steered, 10000)]):
@@ -77,12 +77,12 @@ def test_runs_that_were_cut_short_are_runs_of_the_preset(tmp_path):
     write_run(tmp_path / "b", experiment_of(steered, updates=60_000), value=2.99)
     (group,) = groups_below(tmp_path)
     assert group.is_preset and [run.place for run in group.runs] == ["a"]
-    assert group.remark == "cut short at 90000 updates"
-    assert group.remark in write_line(steered, group).verdict
+    assert group.remarks == ("cut short at 90000 updates",)
+    assert group.remarks[0] in write_line(steered, group).verdict
     # One that went on to its end counts instead, whatever came of it.
     write_run(tmp_path / "c", experiment_of(steered), value=2.95)
     (group,) = groups_below(tmp_path)
-    assert [run.place for run in group.runs] == ["c"] and not group.remark
+    assert [run.place for run in group.runs] == ["c"] and not group.remarks
     # Where the cap is the protocol's end, it is another experiment.
     write_run(tmp_path / "d", experiment_of(LRD, updates=90_000), value=0.9)
     assert sum(group.is_preset for group in groups_below(tmp_path)) == 1
@@ -102,7 +102,7 @@ def test_a_run_that_had_no_more_time_is_said_to_be_cut_short(tmp_path):
     stopped = "time: 9 minutes have no room for another evaluation"
     write_run(tmp_path / "a", experiment_of(LRD), value=0.93, stopped=stopped)
     (group,) = groups_below(tmp_path)
-    assert group.is_preset and group.remark == "cut short at 325500 updates"
+    assert group.is_preset and group.remarks == ("cut short at 325500 updates",)
 
 
 def test_a_repeated_seed_counts_once_and_the_finished_one_is_kept(tmp_path):
@@ -128,7 +128,7 @@ def test_a_run_that_had_too_little_time_counts_where_there_is_no_other(tmp_path)
     write_run(tmp_path / "b", experiment_of(LRD), value=0.93)
     for folders in (["a", "b"], ["b", "a"]):
         (group,) = group_runs(find_runs([tmp_path / name for name in folders]))
-        assert [run.outcome.value for run in group.runs] == [0.93] and not group.remark
+        assert [run.outcome.value for run in group.runs] == [0.93] and not group.remarks
 
 
 def test_a_number_of_another_measure_is_not_compared(tmp_path):

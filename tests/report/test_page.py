@@ -108,10 +108,16 @@ def test_both_perplexities_and_which_the_paper_prints(tmp_path):
     macro, micro = "char-lm/lrd-gru-1000-64", "char-lm/lstm-1000-dropout"
     for name in (macro, micro):
         write_run(tmp_path / name, experiment_of(name), value=2.9)
-    rows = Text(render_page([tmp_path])).rows
+    page = render_page([tmp_path])
+    rows = Text(page).rows
     words = {name: " ".join(rows[name].split()) for name in (macro, micro)}
-    assert "2.92 macro 2.900 beside the paper's 2.871 1.522" in words[macro]
-    assert "2.92 micro 2.900 2.871 beside the paper's 1.522" in words[micro]
+    assert "2.92 macro 2.900 2.871 1.522" in words[macro]
+    assert "2.92 micro 2.900 2.871 1.522" in words[micro]
+    cells = {name: page[page.index(f'data-preset="{name}"') :] for name in (macro, micro)}
+    bold = {
+        n: re.findall(r'<td class="number ours"[^>]*><span>([^<]*)', c)[0] for n, c in cells.items()
+    }
+    assert bold == {macro: "2.900", micro: "2.871"}
     assert "macro not run yet \u2013 \u2013" in " ".join(rows["char-lm/gru-1000"].split())
 
 
@@ -290,8 +296,27 @@ def test_rows_looked_at_more_rarely_stand_in_table_and_chart_and_say_so(tmp_path
     write_run(tmp_path / "run", run, value=0.93)
     page = render_page([tmp_path])
     assert "validated every 3000 updates, not 300" in page
+    assert "Every row that was run" not in page
     specs = json.loads(re.search(r'id="specs">(.*?)</script>', page, re.DOTALL)[1])
     spots = specs["budget-digits"]["data"]["values"]
     assert [s["m"] for s in spots if s["s"] == "passnet, the paper's protocol"] == [
         "LRD GRU 128/24"
     ]
+
+
+def test_what_all_rows_of_a_table_share_is_in_its_caption(tmp_path):
+    for name in ("psmnist/gru-128", "psmnist/lr-gru-128-24"):
+        run = experiment_of(name, evaluate_every=3000, protocol="ours")
+        write_run(tmp_path / name, run, value=0.93)
+    page = render_page([tmp_path])
+    table = page[page.index('id="rows-table-1"') : page.index('id="rows-table-2"')]
+    for words in (
+        "Every row that was run: validated every 3000 updates, not 300.",
+        "All runs on cuda:0 (made-up GPU), made-up.",
+    ):
+        assert words in table[: table.index("</caption>")]
+    assert table.count("validated every") == 1 and table.count("made-up GPU") == 1
+    write_run(tmp_path / "c", experiment_of("psmnist/lr-gru-512-4"), value=0.93, device="cpu")
+    rows = Text(render_page([tmp_path])).rows
+    assert "cpu, made-up" in rows["psmnist/lr-gru-512-4"]
+    assert "validated every" in rows["psmnist/gru-128"]

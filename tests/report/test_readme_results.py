@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from made_up_runs import experiment_of, write_run
@@ -15,6 +16,15 @@ from passnet.report import (
     readme_results,
     update_readme,
 )
+from passnet.report.groups import group_runs
+from passnet.report.markdown import read_blocks
+from passnet.report.notes import presets_named
+from passnet.report.overview import overview
+from passnet.report.paper import TABLES
+from passnet.report.read import find_runs
+from passnet.report.shortfalls import shortfalls
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 README = "# made up\n\n<!-- results -->\n<!-- /results -->\n\nThe end.\n"
 
@@ -118,6 +128,57 @@ def test_seeds_that_diverged_are_counted(tmp_path):
     some, none = rows["psmnist/gru-128"], rows["psmnist/lr-gru-128-24"]
     assert "| 93.00 % | 2, 1 diverged |" in some and "1 of 2 seeds failed" in some
     assert "| *diverged at update 70* | 1, 1 diverged | 70 | worse" in none
+
+
+def test_rows_are_counted_above_the_tables(tmp_path):
+    runs = tmp_path / "runs"
+    write_run(runs / "a", experiment_of("psmnist/gru-128"), value=0.93)
+    for seed in range(2):
+        short = experiment_of("psmnist/lr-gru-128-24", seed=seed)
+        write_run(runs / f"b-{seed}", short, value=0.5)
+    cut = experiment_of("char-lm/gru-1000")
+    write_run(runs / "c", cut, value=2.9, stopped="time: 5 minutes have passed")
+    write_run(runs / "d", experiment_of("copy-500/gru-128"), value=1e-4)
+    begun = experiment_of("copy-500/urnn-721")
+    write_run(runs / "e", begun, value=1e-4, finished=False)
+    counted, *tables = readme_results([runs], reasons=True).split("\n\n")
+    assert tables[0] == f"**{TABLES[0].title}**"
+    rows = sum(len(table.presets) for table in TABLES)
+    assert counted == (
+        f"The paper has {rows} rows: 3 with a finished run here, 1 cut short by time, "
+        f"1 not finished, {rows - 5} not run. Of 3 with a number in the paper and a result here "
+        "(those cut short among them) 2 match it or are better, 1 fall short. Of all 4 with a "
+        "result 3 rest on one seed. Below the tables stands what is known of the reasons."
+    )
+    found = overview(group_runs(find_runs([runs])))
+    assert (found.good, found.short, found.single) == (2, ("psmnist/lr-gru-128-24",), 3)
+    assert "reasons" not in readme_results([runs])
+    (runs / "none").mkdir()
+    assert readme_results([runs / "none"]).startswith(
+        f"The paper has {rows} rows: 0 with a finished run here, {rows} not run.\n\n"
+    )
+
+
+def test_the_notes_have_a_reason_for_every_row_that_falls_short():
+    found = overview(group_runs(find_runs([RESULTS])))
+    told = {name for block in read_blocks(shortfalls([RESULTS])) for name in presets_named(block)}
+    assert set(found.short) <= told
+
+
+def test_what_all_rows_share_is_said_once(tmp_path):
+    rarely = {"evaluate_every": 3000, "protocol": "ours"}
+    for name in ("psmnist/gru-128", "psmnist/lr-gru-128-24"):
+        write_run(tmp_path / name, experiment_of(name, **rarely), value=0.93)
+    said = "validated every 3000 updates, not 300"
+    text = readme_results([tmp_path])
+    assert text.count(said) == 1
+    assert f"**{TABLES[0].title}**\n\nEvery row that was run: {said}.\n\n| preset" in text
+    other = experiment_of("psmnist/lr-gru-512-4")
+    write_run(tmp_path / other.name, other, value=0.93)
+    rows = {
+        line.split("`")[1]: line for line in readme_results([tmp_path]).splitlines() if "`" in line
+    }
+    assert [said in rows[name] for name in list(rows)[:3]] == [True, True, False]
 
 
 def test_our_own_aims_are_held_against_us(tmp_path):

@@ -13,7 +13,7 @@ from passnet.config.matrix import (
     LowRankPlusDiagonal,
     MatrixSpec,
 )
-from passnet.config.metrics import METRICS, Metric
+from passnet.config.metrics import METRICS, Metric, better
 from passnet.config.model import Model
 from passnet.config.overrides import apply_overrides, differences, settings
 from passnet.config.parameters import (
@@ -85,6 +85,7 @@ __all__ = [
     "SequentialMnistTask",
     "Task",
     "apply_overrides",
+    "better",
     "differences",
     "experiment_parameter_counts",
     "from_json",

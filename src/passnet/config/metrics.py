@@ -31,3 +31,8 @@ METRICS = {
         "min", "", "exp of the mean over sentences of each sentence's mean cost, as the paper"
     ),
 }
+
+
+def better(metric: str) -> Literal["min", "max"]:
+    """The direction in which a metric improves: one that no task reports is taken for an error."""
+    return METRICS[metric].better if metric in METRICS else "min"

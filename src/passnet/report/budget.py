@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from passnet.config import printed_count
+from passnet.config import PaperResult, printed_count
 from passnet.experiments import get
 from passnet.report.charts import PUBLISHED, altair, axis_title, colours, rounded
 from passnet.report.figures import Figure
@@ -42,15 +42,11 @@ class Spot:
 
 def digits_budget(groups: Sequence[Group]) -> Figure:
     """Accuracy on permuted MNIST against parameters."""
-    spots = _published_spots("sequential permuted MNIST")
-    for name in _table("table-1"):
-        paper = get(name).paper
-        if paper is not None and paper.value is not None and paper.parameters is not None:
-            size, _ = printed_count(paper.parameters)
-            spots.append(
-                Spot(PAPER, _short(name), size, paper.value, note="test accuracy, table 1")
-            )
-    spots += _our_spots(groups, "sequential_mnist", "accuracy")
+    spots = [
+        *_published_spots("sequential permuted MNIST"),
+        *_paper_spots("table-1", lambda paper: (paper.value, "test accuracy, table 1")),
+        *_our_spots(groups, "sequential_mnist", "accuracy"),
+    ]
     return Figure(
         "budget-digits",
         "Accuracy against parameters",
@@ -64,15 +60,11 @@ def digits_budget(groups: Sequence[Group]) -> Figure:
 
 def characters_budget(groups: Sequence[Group]) -> Figure:
     """Bits per character on Penn Treebank against parameters."""
-    spots = _published_spots("character-level Penn Treebank")
-    for name in _table("table-2"):
-        paper = get(name).paper
-        if paper is not None and paper.value is not None and paper.parameters is not None:
-            size, _ = printed_count(paper.parameters)
-            how = "macro" if paper.metric.endswith("macro") else "micro"
-            note = f"log2 of the printed {how} perplexity"
-            spots.append(Spot(PAPER, _short(name), size, math.log2(paper.value), note=note))
-    spots += _our_spots(groups, "character", "bits_per_character_micro")
+    spots = [
+        *_published_spots("character-level Penn Treebank"),
+        *_paper_spots("table-2", _bits),
+        *_our_spots(groups, "character", "bits_per_character_micro"),
+    ]
     return Figure(
         "budget-characters",
         "Bits per character against parameters",
@@ -223,16 +215,37 @@ def _listed(spots: Sequence[Spot], metric: str) -> tuple[str, ...]:
     )
 
 
-def _table(anchor: str) -> tuple[str, ...]:
-    return next(table.presets for table in TABLES if table.anchor == anchor)
-
-
 def _published_spots(task: str) -> list[Spot]:
     return [
         Spot(PUBLISHED, row.model, row.parameters, row.value, note=row.note)
         for row in published()[task]
         if row.parameters is not None
     ]
+
+
+def _paper_spots(
+    anchor: str, shown: Callable[[PaperResult], tuple[float | None, str]]
+) -> list[Spot]:
+    """The paper's rows of a table; `shown` gives the number that is drawn, and a note on it."""
+    spots = []
+    for name in _presets_of(anchor):
+        paper = get(name).paper
+        value, note = (None, "") if paper is None else shown(paper)
+        if paper is not None and value is not None and paper.parameters is not None:
+            size, _ = printed_count(paper.parameters)
+            spots.append(Spot(PAPER, _short(name), size, value, note=note))
+    return spots
+
+
+def _bits(paper: PaperResult) -> tuple[float | None, str]:
+    """Bits per character of a printed perplexity."""
+    how = "macro" if paper.metric.endswith("macro") else "micro"
+    value = None if paper.value is None else math.log2(paper.value)
+    return value, f"log2 of the printed {how} perplexity"
+
+
+def _presets_of(anchor: str) -> tuple[str, ...]:
+    return next(table.presets for table in TABLES if table.anchor == anchor)
 
 
 def _our_spots(groups: Sequence[Group], kind: str, metric: str) -> list[Spot]:

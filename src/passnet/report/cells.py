@@ -10,7 +10,6 @@ from passnet.report import numbers
 from passnet.report.describe import (
     mean_seconds,
     places_text,
-    second_runs,
     seeds_text,
     standing,
     updates_text,
@@ -24,13 +23,13 @@ from passnet.report.paper import (
     compare,
     paper_score,
     reached,
-    solved,
+    remarks,
 )
 
 
 @dataclass(frozen=True)
 class Cell:
-    """Text with the kind of thing it is, for its looks, a longer form for who asks, and a second
+    """Text with the kind of thing it is, for its looks, a longer form for who asks, a second
     line."""
 
     text: str
@@ -40,16 +39,18 @@ class Cell:
 
 
 @dataclass(frozen=True)
-class Case:
+class TableRow:
     """A row before it is written: a preset and its runs, if there are any.
 
     otherwise: what it gives with settings that the paper's code or logs have.
+    said: remarks that the caption of its table has.
     """
 
     experiment: Experiment
     group: Group | None
     chance: float | None
     otherwise: tuple[str, ...] = ()
+    said: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -57,24 +58,25 @@ class Column:
     """One column; neighbours with the same `over` share a heading above theirs."""
 
     title: str
-    cell: Callable[[Case], Cell]
+    cell: Callable[[TableRow], Cell]
     over: str = ""
 
 
-def columns_of(table: Table) -> list[Column]:
-    """The columns of a table, after that of the models."""
+def columns_of(table: Table, place: str = "") -> list[Column]:
+    """The columns of a table, after that of the models; `place` is one that all its runs share."""
     validation = table.anchor == "table-1"
     words = [Column("drop-out", _dropout), Column("tied", _tied)]
     characters = table.anchor == "table-2"
     tests = [Column("test", _test, "passnet")]
     if characters:
         tests = [Column(f"test, {how}", _perplexity(how), "passnet") for how in ("macro", "micro")]
+    second = _SECOND_SCORES.get(table.anchor)
     return [
         Column("test", _paper_kind if characters else _paper, "paper"),
         *([Column("valid.", _paper_validation, "paper")] if validation else []),
         *tests,
         *([Column("valid.", _validation, "passnet")] if validation else []),
-        *([Column(*_ALSO[table.anchor], "passnet")] if table.anchor in _ALSO else []),
+        *([Column(*second, "passnet")] if second else []),
         Column("beside the paper", _verdict, "passnet"),
         *([Column("aim", _aim, "passnet")] if table is BEYOND else []),
         Column("seeds", _seeds, "passnet"),
@@ -86,73 +88,73 @@ def columns_of(table: Table) -> list[Column]:
         Column("paper's rule", _by_rule, "parameters"),
         Column("true", _true, "parameters"),
         Column("updates, time", _effort, "each run"),
-        Column("device, backend", _place, "each run"),
+        *([] if place else [Column("device, backend", _place, "each run")]),
     ]
 
 
-def _size(case: Case) -> Cell:
-    return Cell(str(case.experiment.model.size), "number")
+def _size(row: TableRow) -> Cell:
+    return Cell(str(row.experiment.model.size), "number")
 
 
-def _rank(case: Case) -> Cell:
-    rank = getattr(case.experiment.model.matrix, "rank", None)
+def _rank(row: TableRow) -> Cell:
+    rank = getattr(row.experiment.model.matrix, "rank", None)
     return Cell(numbers.ABSENT if rank is None else str(rank), "number")
 
 
-def _dropout(case: Case) -> Cell:
-    return Cell("yes" if case.experiment.model.dropout_state else "no")
+def _dropout(row: TableRow) -> Cell:
+    return Cell("yes" if row.experiment.model.dropout_state else "no")
 
 
-def _tied(case: Case) -> Cell:
-    tied = getattr(case.experiment.model.matrix, "tied", None)
+def _tied(row: TableRow) -> Cell:
+    tied = getattr(row.experiment.model.matrix, "tied", None)
     return Cell({None: numbers.ABSENT, True: "yes", False: "no"}[tied])
 
 
-def _printed(case: Case) -> Cell:
-    paper = case.experiment.paper
+def _printed(row: TableRow) -> Cell:
+    paper = row.experiment.paper
     text = None if paper is None else paper.parameters
     if text and text.isdigit():
         text = numbers.count(int(text))
     return Cell(text or numbers.ABSENT, "number paper")
 
 
-def _by_rule(case: Case) -> Cell:
-    return _count(experiment_parameter_counts(case.experiment).paper)
+def _by_rule(row: TableRow) -> Cell:
+    return _count(experiment_parameter_counts(row.experiment).paper)
 
 
-def _true(case: Case) -> Cell:
-    return _count(experiment_parameter_counts(case.experiment).model)
+def _true(row: TableRow) -> Cell:
+    return _count(experiment_parameter_counts(row.experiment).model)
 
 
 def _count(number: int | None) -> Cell:
     return Cell(numbers.count(number), "number", "" if number is None else numbers.whole(number))
 
 
-def _paper(case: Case) -> Cell:
-    text, _, within = paper_score(case.experiment).partition(" in ")
+def _paper(row: TableRow) -> Cell:
+    text, _, within = paper_score(row.experiment).partition(" in ")
     return Cell(text, "number paper", below=f"in {within}" if within else "")
 
 
-def _paper_kind(case: Case) -> Cell:
+def _paper_kind(row: TableRow) -> Cell:
     """The paper's perplexity, and how it averages."""
-    paper = case.experiment.paper
+    paper = row.experiment.paper
     how = "" if paper is None else paper.metric.rpartition("_")[2]
-    return replace(_paper(case), below=how)
+    return replace(_paper(row), below=how)
 
 
-def _paper_validation(case: Case) -> Cell:
-    paper = case.experiment.paper
+def _paper_validation(row: TableRow) -> Cell:
+    paper = row.experiment.paper
     value = None if paper is None else paper.validation
     return Cell(numbers.score("accuracy", value, digits=1), "number paper")
 
 
-def _validation(case: Case) -> Cell:
-    found = case.group.summary("accuracy", split="validation") if case.group else None
+def _validation(row: TableRow) -> Cell:
+    found = row.group.summary("accuracy", split="validation") if row.group else None
     return _scored("accuracy", found)
 
 
-def _test(case: Case) -> Cell:
-    group = case.group
+def _test(row: TableRow) -> Cell:
+    group = row.group
     if group is None or not group.finished:
         return Cell(standing(group), "absent")
     found = group.summary()
@@ -168,96 +170,94 @@ def _scored(metric: str, found: Summary | None, *, kind: str = "number", hint: s
     return Cell(numbers.score(metric, mean), kind, hint, below=numbers.spread(metric, found))
 
 
-def _seeds(case: Case) -> Cell:
-    if case.group is None or not case.group.finished:
+def _seeds(row: TableRow) -> Cell:
+    if row.group is None or not row.group.finished:
         return Cell(numbers.ABSENT)
-    return Cell(seeds_text(case.group), "bad" if case.group.failed else "")
+    return Cell(seeds_text(row.group), "bad" if row.group.failed else "")
 
 
-def _verdict(case: Case) -> Cell:
-    found = compare(case.group)
-    done = case.group if case.group is not None and case.group.finished else None
-    words = () if done is None else (solved(done), done.remark, second_runs(done))
-    remarks = [text for text in words if text]
+def _verdict(row: TableRow) -> Cell:
+    found = compare(row.group)
+    done = row.group if row.group is not None and row.group.finished else None
+    words = [] if done is None else remarks(done, row.said)
     if found is None:
-        return Cell(numbers.ABSENT, below="; ".join(remarks))
-    below = "; ".join((found.text, *remarks, *case.otherwise))
-    return Cell(found.word, "good" if found.good else "bad", below=below)
+        return Cell(numbers.ABSENT, "verdict", below="; ".join(words))
+    below = "; ".join((found.text, *words, *row.otherwise))
+    return Cell(found.word, "verdict " + ("good" if found.good else "bad"), below=below)
 
 
-def _aim(case: Case) -> Cell:
-    aim = case.experiment.aim
+def _aim(row: TableRow) -> Cell:
+    aim = row.experiment.aim
     if aim is None:
         return Cell(numbers.ABSENT)
-    found = reached(aim, case.group)
+    found = reached(aim, row.group)
     kind = "" if found is None else "good" if found.good else "bad"
     below = "" if found is None else found.word
     return Cell(aim_score(aim), kind, hint=aim.metric.replace("_", " "), below=below)
 
 
-def _chance(case: Case) -> Cell:
-    metric = case.group.metric if case.group else case.experiment.metric
-    return Cell(numbers.score(metric, case.chance), "number")
+def _chance(row: TableRow) -> Cell:
+    metric = row.group.metric if row.group else row.experiment.metric
+    return Cell(numbers.score(metric, row.chance), "number")
 
 
-def _effort(case: Case) -> Cell:
-    if case.group is None or not case.group.finished:
+def _effort(row: TableRow) -> Cell:
+    if row.group is None or not row.group.finished:
         return Cell(numbers.ABSENT, "number")
-    time = numbers.duration(mean_seconds(case.group))
-    return Cell(updates_text(case.group), "number", below=time)
+    time = numbers.duration(mean_seconds(row.group))
+    return Cell(updates_text(row.group), "number", below=time)
 
 
-def _place(case: Case) -> Cell:
-    return Cell(places_text(case.group) if case.group else numbers.ABSENT, "place")
+def _place(row: TableRow) -> Cell:
+    return Cell(places_text(row.group) if row.group else numbers.ABSENT, "place")
 
 
-def _perplexity(how: str) -> Callable[[Case], Cell]:
-    """Perplexity averaged in one of two ways; the one that the paper prints is marked."""
+def _perplexity(how: str) -> Callable[[TableRow], Cell]:
+    """Perplexity averaged in one of two ways; the one that the paper prints looks like a test's."""
     metric = f"perplexity_{how}"
 
-    def cell(case: Case) -> Cell:
-        if metric == case.experiment.metric:
-            test = _test(case)
-            mark = "beside the paper's" if test.kind == "number ours" else ""
-            return replace(test, below=" ".join(word for word in (test.below, mark) if word))
-        found = case.group.summary(metric) if case.group else None
-        return _scored(metric, found, hint=metric)
+    def cell(row: TableRow) -> Cell:
+        if metric == row.experiment.metric:
+            return _test(row)
+        return _metric_cell(metric)(row)
 
     return cell
 
 
-def _bits(case: Case) -> Cell:
-    metric = "bits_per_character_micro"
-    found = case.group.summary(metric) if case.group else None
-    return _scored(metric, found)
+def _metric_cell(metric: str) -> Callable[[TableRow], Cell]:
+    """The test score of a metric that is not the preset's own."""
+
+    def cell(row: TableRow) -> Cell:
+        found = row.group.summary(metric) if row.group else None
+        return _scored(metric, found, hint=metric.replace("_", " "))
+
+    return cell
 
 
-def _solved_at(case: Case) -> Cell:
-    if case.group is None:
+_bits = _metric_cell("bits_per_character_micro")
+
+
+def _solved_at(row: TableRow) -> Cell:
+    if row.group is None:
         return Cell(numbers.ABSENT)
-    crossings = (first_below(run, "cross_entropy_nats", SOLVED) for run in case.group.runs)
+    crossings = (first_below(run, "cross_entropy_nats", SOLVED) for run in row.group.runs)
     updates = sorted(update for update in crossings if update is not None)
     return Cell(", ".join(map(numbers.whole, updates)) or numbers.ABSENT)
 
 
-def _anywhere(case: Case) -> Cell:
-    metric = "mse_author_distribution"
-    found = case.group.summary(metric) if case.group else None
-    return _scored(metric, found)
-
-
-def _also(case: Case) -> Cell:
-    kind = case.experiment.task.kind
+def _second_score(row: TableRow) -> Cell:
+    """What is told of a task besides its score, where tasks of several kinds share a table."""
+    kind = row.experiment.task.kind
     if kind == "character":
-        return replace(_bits(case), hint="bits per character, micro")
-    return _solved_at(case) if kind == "copy" else Cell(numbers.ABSENT)
+        return _bits(row)
+    return _solved_at(row) if kind == "copy" else Cell(numbers.ABSENT)
 
 
-_ALSO: dict[str, tuple[str, Callable[[Case], Cell]]] = {
+_SECOND_SCORES: dict[str, tuple[str, Callable[[TableRow], Cell]]] = {
     "table-2": ("bits/char., micro", _bits),
     "memory-fixed": ("first below 1e-3 at", _solved_at),
     "memory-length": ("first below 1e-3 at", _solved_at),
     "memory-lag": ("first below 1e-3 at", _solved_at),
-    "addition": ("test, marked anywhere", _anywhere),
-    "beyond": ("bits/char., or first below 1e-3 at", _also),
+    "addition": ("test, marked anywhere", _metric_cell("mse_author_distribution")),
+    "beyond": ("bits/char., or first below 1e-3 at", _second_score),
 }

@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from passnet.config import (
-    METRICS,
     Experiment,
     HalveOnPlateau,
     differences,
@@ -38,14 +37,14 @@ class Group:
     changes: settings that differ from the preset of that name, as `key=value`; None where no preset
     has the name.
     repeated: further runs of a seed that is already there; no mean counts them.
-    remark: how runs of the preset were looked at or ended otherwise than it asks for.
+    remarks: how runs of the preset were looked at or ended otherwise than it asks for.
     """
 
     experiment: Experiment
     changes: tuple[str, ...] | None
     runs: tuple[Run, ...]
     repeated: tuple[Run, ...] = ()
-    remark: str = ""
+    remarks: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -170,7 +169,7 @@ def _group(members: list[Run]) -> Group:
         changes=changes,
         runs=chosen,
         repeated=tuple(run for run in members if id(run) not in kept),
-        remark="; ".join(_remarks(experiment, chosen)),
+        remarks=tuple(_remarks(experiment, chosen)),
     )
 
 
@@ -254,8 +253,3 @@ def _failed(run: Run, *, bounded: bool) -> bool:
     if not bounded or paper is None or paper.value is None or paper.relation != "below":
         return False
     return not outcome.value < paper.value
-
-
-def better(metric: str) -> Literal["min", "max"]:
-    """The direction in which a metric improves."""
-    return METRICS[metric].better if metric in METRICS else "min"

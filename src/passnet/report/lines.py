@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from passnet.config import Experiment, experiment_parameter_counts
 from passnet.experiments import get
 from passnet.report import numbers
-from passnet.report.describe import second_runs, seeds_text, standing, updates_text
+from passnet.report.describe import seeds_text, standing, updates_text
 from passnet.report.groups import Group
 from passnet.report.otherwise import otherwise
-from passnet.report.paper import aim_score, compare, paper_score, reached, solved
+from passnet.report.paper import aim_score, compare, paper_score, reached, remarks
 
 HEADER = (
     "preset", "parameters", "metric", "paper", "passnet", "seeds", "updates", "beside the paper",
@@ -39,8 +39,13 @@ class Line:
         return (*start, self.ours, self.seeds, self.updates, self.verdict)
 
 
-def write_line(name: str, group: Group | None, groups: Iterable[Group] = ()) -> Line:
-    """The line of a preset and its runs, if there are any, and what other `groups` say of it."""
+def write_line(
+    name: str, group: Group | None, groups: Iterable[Group] = (), *, said: Collection[str] = ()
+) -> Line:
+    """The line of a preset and its runs, if there are any, and what other `groups` say of it.
+
+    Remarks that were `said` of the whole table are left out.
+    """
     experiment = get(name)
     metric = experiment.metric
     done = group if group is not None and group.finished else None
@@ -48,8 +53,7 @@ def write_line(name: str, group: Group | None, groups: Iterable[Group] = ()) -> 
     verdict = compare(done)
     words = [] if verdict is None else [f"{verdict.word}, {verdict.text}"]
     words += _aim(experiment, done)
-    if done is not None:
-        words += [text for text in (solved(done), done.remark, second_runs(done)) if text]
+    words += [] if done is None else remarks(done, said)
     words += [] if verdict is None else otherwise(name, groups)
     return Line(
         preset=name,

@@ -18,6 +18,7 @@ class Overview:
     whole, cut_short, begun, missing: rows with a run that went to its end; with results, but of
     runs that were cut short only; with unfinished runs only; with none.
     good, short: rows at least as good as the paper's number, and those that are not.
+    single: rows with a result of one seed only.
     results, unfinished: all runs with a result and without one, second runs of a seed among them.
     """
 
@@ -28,6 +29,7 @@ class Overview:
     missing: tuple[str, ...]
     good: int
     short: tuple[str, ...]
+    single: int
     results: int
     unfinished: int
     hours: str
@@ -50,10 +52,35 @@ def overview(groups: Sequence[Group]) -> Overview:
         missing=tuple(name for name in rows if name not in by_name),
         good=sum(verdict is not None and verdict.good for verdict in verdicts.values()),
         short=tuple(n for n, verdict in verdicts.items() if verdict and not verdict.good),
+        single=sum(len(by_name[name].finished) == 1 for name in done),
         results=len(outcomes),
         unfinished=len(runs) - len(outcomes),
         hours=numbers.duration(sum(outcome.seconds for outcome in outcomes)),
     )
+
+
+def in_words(found: Overview, *, reasons: bool) -> str:
+    """The counts of rows in sentences; `reasons`: what falls short is explained further below."""
+    left = {
+        "cut short by time": len(found.cut_short),
+        "not finished": len(found.begun),
+        "not run": len(found.missing),
+    }
+    states = [f"{found.whole} with a finished run here"]
+    states += [f"{count} {state}" for state, count in left.items() if count]
+    sentences = [f"The paper has {found.rows} rows: {', '.join(states)}."]
+    compared, done = found.good + len(found.short), found.whole + len(found.cut_short)
+    if compared:
+        cut = " (those cut short among them)" if found.cut_short else ""
+        sentences.append(
+            f"Of {compared} with a number in the paper and a result here{cut} {found.good} match "
+            f"it or are better, {len(found.short)} fall short."
+        )
+    if done:
+        sentences.append(f"Of all {done} with a result {found.single} rest on one seed.")
+    if found.short and reasons:
+        sentences.append("Below the tables stands what is known of the reasons.")
+    return " ".join(sentences)
 
 
 def all_runs(group: Group) -> tuple[Run, ...]:

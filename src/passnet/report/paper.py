@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Literal
 
-from passnet.config import Aim, Experiment, Model
+from passnet.config import Aim, Experiment, Model, better
 from passnet.experiments import names
 from passnet.report import numbers
-from passnet.report.describe import standing
-from passnet.report.groups import Group, better
+from passnet.report.describe import second_runs, standing
+from passnet.report.groups import Group
 
 Word = Literal["better", "matches", "worse", "reached", "partly reached", "not reached"]
 GOOD = ("better", "matches", "reached")
@@ -64,7 +65,8 @@ TABLES = (
         "Table 2. Character-level language modelling of Penn Treebank",
         "Perplexity per character on the test set. The paper's number is macro for the GRUs, exp "
         "of the mean over sentences of each sentence's mean cost, and micro for the LSTMs; bits "
-        "per character are micro everywhere.",
+        "per character are micro everywhere. passnet's perplexity in bold is the one that is held "
+        "against the paper's.",
         _under("char-lm/"),
     ),
     Table(
@@ -154,6 +156,12 @@ def solved(group: Group) -> str:
     values = [run.outcome.value for run in group.scored if run.outcome]
     good = sum(value is not None and value < SOLVED for value in values)
     return f"solved {_counted(good, count).text}"
+
+
+def remarks(group: Group, said: Collection[str] = ()) -> list[str]:
+    """What is to be known of finished runs besides their score, but for what was said already."""
+    own = (text for text in group.remarks if text not in said)
+    return [text for text in (solved(group), *own, second_runs(group)) if text]
 
 
 def _counted(good: int, count: int) -> Verdict:

@@ -7,9 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from passnet.report.alike import alike
 from passnet.report.errors import ReportError
 from passnet.report.groups import Group, group_runs
 from passnet.report.lines import HEADER, write_line
+from passnet.report.overview import in_words, overview
 from passnet.report.paper import BEYOND, TABLES, Table
 from passnet.report.read import Folder, find_runs, read_text
 from passnet.report.shortfalls import shortfalls
@@ -65,10 +67,14 @@ class _Passage:
         return None
 
 
-def readme_results(folders: Iterable[Folder]) -> str:
-    """The results as Markdown: every row of the paper with its number and ours."""
+def readme_results(folders: Iterable[Folder], *, reasons: bool = False) -> str:
+    """The results as Markdown: counts, then every row of the paper with its number and ours.
+
+    `reasons`: the README tells below what is known of rows that fall short.
+    """
     groups = group_runs(find_runs(folders))
-    parts = [_section(table, groups) for table in (*TABLES, BEYOND) if table.presets]
+    parts = [in_words(overview(groups), reasons=reasons)]
+    parts += [_section(table, groups) for table in (*TABLES, BEYOND) if table.presets]
     parts.append(
         "passnet's numbers are means over seeds, one run of each, ± the sample standard deviation; "
         "parameters are the true count. A row matches when it differs from the paper by no more "
@@ -115,8 +121,9 @@ def readme_disagreement(
 
 def _passages(path: Path, folders: Iterable[Folder], benchmarks: Folder | None) -> list[_Passage]:
     folders = list(folders)
-    passages = [_Passage(RESULTS, readme_results(folders))]
-    if has_marks(path, SHORTFALLS):
+    reasons = has_marks(path, SHORTFALLS)
+    passages = [_Passage(RESULTS, readme_results(folders, reasons=reasons))]
+    if reasons:
         passages.append(_Passage(SHORTFALLS, shortfalls(folders)))
     if benchmarks is not None and has_marks(path, SPEED):
         passages.append(_Passage(SPEED, speedup_table(benchmarks)))
@@ -126,9 +133,12 @@ def _passages(path: Path, folders: Iterable[Folder], benchmarks: Folder | None) 
 def _section(table: Table, groups: Sequence[Group]) -> str:
     by_name = {group.name: group for group in groups if group.is_preset}
     header, rule = f"| {' | '.join(HEADER)} |", "|---|--:|---|--:|--:|--:|--:|---|"
-    lines = [f"**{table.title}**", "", header, rule]
+    shared = alike(table, groups)
+    lines = [f"**{table.title}**", ""]
+    lines += [shared.sentence, ""] if shared.sentence else []
+    lines += [header, rule]
     for name in table.presets:
-        line = write_line(name, by_name.get(name), groups)
+        line = write_line(name, by_name.get(name), groups, said=shared.remarks)
         ours = line.ours if line.scored else f"*{line.ours}*"
         cells = replace(line, preset=f"`{name}`", ours=ours).cells
         lines.append(f"| {' | '.join(cells)} |")

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from passnet.experiments import get
-from passnet.report.cells import Case, Cell, Column, columns_of
+from passnet.report.alike import alike
+from passnet.report.cells import Cell, Column, TableRow, columns_of
 from passnet.report.groups import Group
 from passnet.report.otherwise import otherwise
 from passnet.report.paper import BEYOND, Table, compare, model_name
@@ -37,9 +38,10 @@ class Row:
 
 @dataclass(frozen=True)
 class Written:
-    """A table ready for a template: headings, rows and footnotes."""
+    """A table ready for a template: headings, rows and footnotes; `shared` is said of all rows."""
 
     table: Table
+    shared: tuple[str, ...]
     headings: tuple[Heading, ...]
     rows: tuple[Row, ...]
     notes: tuple[str, ...]
@@ -51,28 +53,35 @@ def write_table(
     """One row for each preset of the table, run or not; `about` has the anchors of notes on it."""
     by_name = {group.name: group for group in groups if group.is_preset}
     chances = _chances(groups)
-    columns = columns_of(table)
+    shared = alike(table, groups)
+    columns = columns_of(table, shared.place)
     rows, notes = [], []
     for name in table.presets:
         experiment = get(name)
         group = by_name.get(name)
         metric = group.metric if group else experiment.metric
         chance = chances.get((experiment.task, metric))
-        case = Case(experiment, group, chance, tuple(otherwise(name, groups)))
+        others = tuple(otherwise(name, groups))
+        row = TableRow(experiment, group, chance, others, shared.remarks)
         for note in experiment.notes:
             if note not in notes:
                 notes.append(note)
         marks = tuple(notes.index(note) + 1 for note in experiment.notes)
         title = name if table is BEYOND else model_name(experiment.model)
-        cells = tuple(column.cell(case) for column in columns)
+        cells = tuple(column.cell(row) for column in columns)
         links = _links(group, about.get(name, ()))
         rows.append(Row(name, title, cells, tuple(sorted(marks)), links))
     return Written(
         table=table,
+        shared=tuple(text for text in (shared.sentence, _everywhere(shared.place)) if text),
         headings=_headings(columns),
         rows=tuple(rows),
         notes=tuple(notes),
     )
+
+
+def _everywhere(place: str) -> str:
+    return f"All runs on {place}." if place else ""
 
 
 def _links(group: Group | None, anchors: Sequence[str]) -> tuple[tuple[str, str], ...]:

@@ -100,8 +100,8 @@ def _remarks(groups: Sequence[Group]) -> list[str]:
         verdict = compare(group) if group.is_preset else None
         if verdict is not None:
             lines.append(f"{group.name}, beside the paper: {verdict.word}, {verdict.text}")
-        if group.remark:
-            lines.append(f"{_title(group)}: {group.remark}")
+        if group.remarks:
+            lines.append(f"{_title(group)}: {'; '.join(group.remarks)}")
         for run in group.failed:
             if run.outcome is not None and run.outcome.value is None:
                 lines.append(f"{run.place}: failed, {no_score(run.outcome)}")

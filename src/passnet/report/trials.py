@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from passnet.config import better
 from passnet.report import numbers
 from passnet.report.describe import (
     mean_seconds,
@@ -13,7 +14,7 @@ from passnet.report.describe import (
     standing,
     updates_text,
 )
-from passnet.report.groups import Group, better
+from passnet.report.groups import Group
 
 
 @dataclass(frozen=True)
