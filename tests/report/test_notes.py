@@ -116,6 +116,20 @@ def test_the_page_shows_notes_and_rows_lead_to_them(tmp_path):
     assert f'href="#{links[0][0]}"' in short[: short.index("</ul>")]
 
 
+def test_several_notes_on_a_row_are_numbered(tmp_path):
+    good, short = "psmnist/lr-gru-128-24", "psmnist/lrd-gru-128-24"
+    write_run(tmp_path / "a", experiment_of(good), value=0.95)
+    write_run(tmp_path / "b", experiment_of(short), value=0.8)
+    items = (f"- **{good}** and **{short}** {word}\n" for word in ("one", "two", "three"))
+    (tmp_path / "NOTES.md").write_text("".join(items))
+    rows = dict(re.findall(r'<tr data-preset="([^"]+)">\n(<th.*?</th>)', render_page([tmp_path])))
+    words = {
+        name: re.findall(r'class="why"[^>]*>([^<]+)</a>', rows[name]) for name in (good, short)
+    }
+    assert words == {good: ["note 1", "note 2", "note 3"], short: ["why", "note 1", "note 2"]}
+    assert '</a> <a class="why"' in rows[good]
+
+
 def test_notes_of_several_folders_keep_apart(tmp_path):
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()

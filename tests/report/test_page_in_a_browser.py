@@ -13,6 +13,7 @@ from passnet.experiments import get, names
 from passnet.report import write_page
 
 PAPER_WIDTH = 1031  # of A4 across, less margins of 12 mm, in pixels
+RESULTS = Path(__file__).parents[2] / "results"
 CHROMIUM = Path("/usr/bin/chromium")
 FLAGS = [
     "--headless",
@@ -145,6 +146,19 @@ def test_the_page_never_scrolls_sideways(open_page, width):
         """() => [...document.querySelectorAll(".chart svg")].every(
             svg => svg.getBoundingClientRect().right <= innerWidth)"""
     )
+
+
+def test_the_tables_of_the_repositorys_results_fit_a_laptop(browser, tmp_path):
+    write_page([RESULTS], tmp_path / "report.html")
+    page = browser.new_page(viewport={"width": 1400, "height": 900})
+    page.goto((tmp_path / "report.html").as_uri())
+    wide = page.eval_on_selector_all(
+        ".scroll:has(tr[data-preset])",
+        """nodes => nodes.filter(node => node.scrollWidth > node.clientWidth)
+            .map(node => [node.ariaLabel, node.scrollWidth, node.clientWidth])""",
+    )
+    page.close()
+    assert wide == []
 
 
 def test_a_link_to_a_note_unfolds_it(open_page):

@@ -91,22 +91,26 @@ def budget_chart(spots: Sequence[Spot], metric: str, *, best: str) -> dict[str, 
     title = f"{axis_title(metric)}, {best}"
     ends = [rounded(scale * end) for end in _scores(spots)]
     axis = {"title": title, "scale": alt.Scale(domain=ends, nice=False, zero=False)}
-    tint = alt.Scale(domain=sources, range=colours(sources))
-    legend = alt.Legend(orient="bottom", columns=1, labelLimit=0)
+    tints = colours(sources)
     base = alt.Chart().encode(
         x=x,
-        color=alt.Color("s:N", title=None, scale=tint, legend=legend),
         opacity=alt.condition(chosen, alt.value(1), alt.value(0.12)),
     )
     shapes = ["circle", "diamond", "square", "triangle-up"]
-    papers = alt.datum.s == PAPER
-    points = base.mark_point(filled=True, strokeWidth=1.8).encode(
+    # The paper's are larger and hollow, so that one of ours at the same place is seen in it.
+    fills = ["transparent" if s == PAPER else t for s, t in zip(sources, tints, strict=True)]
+    legend = alt.Legend(orient="bottom", columns=1, labelLimit=0)
+
+    def looks(range_: list[str]) -> dict[str, Any]:
+        scale = alt.Scale(domain=sources, range=range_)
+        return {"title": None, "scale": scale, "legend": legend}
+
+    points = base.mark_point(strokeWidth=1.8).encode(
         y=alt.Y("y:Q", **axis),
-        shape=alt.Shape("s:N", title=None, scale=alt.Scale(domain=sources, range=shapes)),
-        stroke=alt.Stroke("s:N", title=None, scale=tint, legend=legend),
-        # The paper's are larger and hollow, so that one of ours at the same place is seen in it.
-        size=alt.condition(papers, alt.value(150), alt.value(55)),
-        fillOpacity=alt.condition(papers, alt.value(0), alt.value(1)),
+        shape=alt.Shape("s:N", **looks(shapes)),
+        stroke=alt.Stroke("s:N", **looks(tints)),
+        fill=alt.Fill("s:N", **looks(fills)),
+        size=alt.condition(alt.datum.s == PAPER, alt.value(150), alt.value(55)),
         tooltip=[
             alt.Tooltip("m:N", title="model"),
             alt.Tooltip("s:N", title="from"),
@@ -117,12 +121,11 @@ def budget_chart(spots: Sequence[Spot], metric: str, *, best: str) -> dict[str, 
             alt.Tooltip("near:N", title="at the same place"),
         ],
     )
-    bars = base.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", **axis), y2="high:Q")
-    layers = [bars, points.add_params(chosen), *_names(alt, base, axis)]
-    chart = (
-        alt.layer(*layers, data=alt.Data(values=_rows(spots, scale)))
-        .properties(width="container", height=HEIGHT)
-        .resolve_legend(color="shared")
+    tinted = base.encode(color=alt.Color("c:N", scale=None))
+    bars = tinted.mark_rule(strokeWidth=1.5).encode(y=alt.Y("low:Q", **axis), y2="high:Q")
+    layers = [bars, points.add_params(chosen), *_names(alt, tinted, axis)]
+    chart = alt.layer(*layers, data=alt.Data(values=_rows(spots, scale))).properties(
+        width="container", height=HEIGHT
     )
     return chart.to_dict()
 
@@ -146,6 +149,8 @@ def _names(alt: Any, base: Any, axis: dict[str, Any]) -> list[Any]:
 def _rows(spots: Sequence[Spot], scale: float) -> list[dict[str, Any]]:
     """What the chart knows of each spot."""
     places, numbers = _places(spots), _numbered(spots)
+    sources = list(dict.fromkeys(spot.source for spot in spots))
+    tints = dict(zip(sources, colours(sources), strict=True))
     together = near(places, min(_WIDTHS["narrow"]))
     texts = {
         "wide": [(spot.model, str(k)) for spot, k in zip(spots, numbers, strict=True)],
@@ -158,7 +163,13 @@ def _rows(spots: Sequence[Spot], scale: float) -> list[dict[str, Any]]:
     for k, spot in enumerate(spots):
         value, spread = scale * spot.value, scale * (spot.spread or 0)
         others = [f"{numbers[n]} {spots[n].model} ({spots[n].source})" for n in together[k]]
-        row = {"s": spot.source, "m": spot.model, "k": numbers[k], "p": spot.parameters}
+        row = {
+            "s": spot.source,
+            "c": tints[spot.source],
+            "m": spot.model,
+            "k": numbers[k],
+            "p": spot.parameters,
+        }
         row |= {
             "y": rounded(value),
             "low": rounded(value - spread),
@@ -210,7 +221,8 @@ def _listed(spots: Sequence[Spot], metric: str) -> tuple[str, ...]:
     """The spots in the order of their numbers."""
     pairs = sorted(zip(_numbered(spots), spots, strict=True), key=lambda pair: pair[0])
     return tuple(
-        f"{spot.model}, {spot.source}: {count(spot.parameters)}, {score(metric, spot.value)}"
+        f"{spot.model}, {spot.source}: {count(spot.parameters)}, "
+        + score(metric, spot.value).replace(" %", "\u00a0%")
         for _, spot in pairs
     )
 

@@ -255,9 +255,9 @@ def _second_score(row: TableRow) -> Cell:
 
 _SECOND_SCORES: dict[str, tuple[str, Callable[[TableRow], Cell]]] = {
     "table-2": ("bits/char., micro", _bits),
-    "memory-fixed": ("first below 1e-3 at", _solved_at),
-    "memory-length": ("first below 1e-3 at", _solved_at),
-    "memory-lag": ("first below 1e-3 at", _solved_at),
+    "memory-fixed": ("first below 0.001 at", _solved_at),
+    "memory-length": ("first below 0.001 at", _solved_at),
+    "memory-lag": ("first below 0.001 at", _solved_at),
     "addition": ("test, marked anywhere", _metric_cell("mse_author_distribution")),
-    "beyond": ("bits/char., or first below 1e-3 at", _second_score),
+    "beyond": ("bits/char., or first below 0.001 at", _second_score),
 }

@@ -12,6 +12,7 @@ from passnet.report.curves import AUTHOR, Curve, above_zero, spans_decades, thin
 from passnet.report.errors import ReportError
 from passnet.report.speed import Timing
 
+_DECADES = "format(datum.value, datum.value < 1e-3 ? '~e' : '~g')"
 _THOUSANDS = "datum.value == 0 ? '0' : format(datum.value, '~s')"
 PUBLISHED = "published by others"
 POINTS = 240
@@ -51,7 +52,7 @@ def curves_chart(
     """Scores over updates or epochs, the author's curve dashed above ours.
 
     The vertical axis is logarithmic where values span decades, those of the first twentieth of each
-    curve aside; else it leaves out what only that twentieth reaches, and the worst hundredth of all
+    curve aside; else it leaves out what only that twentieth reaches, and the worst fiftieth of all
     points. A click on the legend brings a series forward.
     """
     alt = altair()
@@ -82,7 +83,7 @@ def curves_chart(
         legend=alt.Legend(orient="bottom", columns=1, labelLimit=0, symbolType="stroke"),
     )
     y = alt.Y("score:Q", title=axis_title(metric), **scale)
-    x = alt.X(f"{unit}:Q", title=f"{unit}s", axis=alt.Axis(labelExpr=_THOUSANDS))
+    x = alt.X(f"{unit}:Q", title=f"{unit}s", axis=alt.Axis(labelExpr=_THOUSANDS, labelSeparation=6))
     authors = alt.datum.model == AUTHOR
     lines = (
         alt.Chart()
@@ -173,10 +174,10 @@ def _vertical(
     if log:
         values = [y for points in curves for _, y in points] + marked
         decades = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)
-        axis = alt.Axis(values=[10.0**k for k in decades], format="~g")
+        axis = alt.Axis(values=[10.0**k for k in decades], labelExpr=_DECADES)
         return {"scale": alt.Scale(type="log"), "axis": axis}
     later = sorted(_later(curves))
-    few = len(later) // 100
+    few = math.ceil(len(later) / 50)
     later = (later[few:] if percent else later[: len(later) - few]) + marked
     times = 100 if percent else 1
     room = 0.04 * (max(later) - min(later)) or 0.1 * abs(later[0]) or 1.0
@@ -200,12 +201,15 @@ def _mark_layers(alt: Any, mark: Mark | None, *, percent: bool) -> list[Any]:
         .mark_rule(strokeDash=[2, 3], strokeWidth=1.2)
         .encode(y="v:Q", color=alt.value("var(--quiet)"))
     )
-    words = (
+    # The ground's colour around the letters keeps them apart from the curves below.
+    halo = {"stroke": "var(--ground)", "strokeWidth": 4, "strokeJoin": "round"}
+    words = [
         alt.Chart(data)
-        .mark_text(align="left", dx=4, dy=-6, fontSize=10)
-        .encode(y="v:Q", x=alt.value(0), text="t:N", color=alt.value("var(--quiet)"))
-    )
-    return [rule, words]
+        .mark_text(align="right", dx=-4, dy=-8, fontSize=11, **around)
+        .encode(y="v:Q", x=alt.value("width"), text="t:N", color=alt.value("var(--ink)"))
+        for around in (halo, {})
+    ]
+    return [rule, *words]
 
 
 def colours(series: Sequence[str]) -> list[str]:

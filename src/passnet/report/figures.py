@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from passnet.config import Dense, Model
 from passnet.experiments import names
 from passnet.report.charts import Mark, curves_chart, speed_chart
 from passnet.report.curves import author_curves, group_curves
@@ -124,6 +125,11 @@ _HIGHWAY = (
         words=_EPOCHS,
     ),
 )
+_KINDS = {
+    "baselines": "Language models: dense GRUs, and LSTMs",
+    "untied": "Language models: low-rank plus diagonal GRUs",
+    "tied": "Language models: GRUs with tied projections",
+}
 
 
 def figure_two(groups: Sequence[Group]) -> list[Figure]:
@@ -143,11 +149,19 @@ def highway_figures(groups: Sequence[Group]) -> list[Figure]:
 
 
 def character_figures(groups: Sequence[Group]) -> list[Figure]:
-    """Validation perplexity of the language models over updates."""
-    panel = _Panel(
-        "characters", "Validation of the language models", ("char-lm/",), "perplexity_micro"
-    )
-    return [_panel(panel, groups)]
+    """Validation perplexity of the language models, a panel for each kind of them."""
+    found = []
+    for anchor, kind in _KINDS.items():
+        panel = _Panel(f"characters-{anchor}", kind, ("char-lm/",), "perplexity_micro")
+        members = [group for group in groups if _kind(group.experiment.model) == anchor]
+        found.append(_panel(panel, members))
+    return found
+
+
+def _kind(model: Model) -> str:
+    if model.cell == "lstm" or isinstance(model.matrix, Dense):
+        return "baselines"
+    return "tied" if getattr(model.matrix, "tied", False) else "untied"
 
 
 def other_figures(groups: Sequence[Group]) -> list[Figure]:

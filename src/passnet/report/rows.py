@@ -85,12 +85,13 @@ def _everywhere(place: str) -> str:
 
 
 def _links(group: Group | None, anchors: Sequence[str]) -> tuple[tuple[str, str], ...]:
-    """The first note on a row that falls short says why, as far as that is known."""
+    """The first note on a row that falls short says why, as far as that is known; several others
+    are numbered."""
     verdict = compare(group)
-    short = verdict is not None and not verdict.good
-    return tuple(
-        ("why" if short and place == 0 else "note", anchor) for place, anchor in enumerate(anchors)
-    )
+    why = anchors[:1] if verdict is not None and not verdict.good else ()
+    rest = anchors[len(why) :]
+    words = ["note"] if len(rest) == 1 else [f"note {k}" for k, _ in enumerate(rest, start=1)]
+    return (*(("why", anchor) for anchor in why), *zip(words, rest, strict=True))
 
 
 def _headings(columns: Sequence[Column]) -> tuple[Heading, ...]:
