@@ -138,6 +138,7 @@ def test_a_name_may_stand_behind_the_settings(words, capsys):
         (["report", ".", "--out", "x.html", "--benchmarks", "none"], ["no folder none"]),
         (["report", ".", "--out", "none/x.html"], ["--out none/x.html", "no folder none"]),
         (["report", ".", "--out", "x.html", "--json"], ["--json and --out x.html", "give one"]),
+        (["report", ".", "--trials", "--json"], ["--trials and --json", "leave --trials out"]),
         (["report", ".", "--benchmarks", "b"], ["--benchmarks b without --out", "give --out"]),
         (["report", ".", "--out", "x.pdf"], ["--out x.pdf", "ends in .html, not in .pdf"]),
         (["reproduce", "table1", "--out", "x.json"], ["--out x.json", "ends in .html"]),

@@ -21,20 +21,52 @@ def row_of(report: str, start: str) -> str:
 def test_the_table(results):
     report = text_report([results])
     row = row_of(report, "psmnist/lrd-gru-128-24")
-    for part in (
-        "3 (seed 0 1 2)",
-        "93.80 ± 0.72 %",
-        "93.5 %",
-        "11.35 %",
-        "21002",
-        "600",
-        "made-up",
-    ):
+    for part in ("  0-2  ", "93.80 ± 0.72 %", "93.5 %", "21002", "10 min"):
         assert part in row
+    title = "psmnist, accuracy; by chance 11.35 %; on cuda:0 (made-up GPU), made-up"
+    assert f"\n{title}\npreset " in report and "made-up" not in row
     row = row_of(report, "copy-variable-length/lrd-gru-128-50")
-    assert "3, 1 failed" in row and "< 0.001 in 30\u202f000 updates" in row
-    assert row_of(report, "char-lm/gru-1000").split()[1:3] == ["0,", "1"]
+    assert "0-2, 1 failed" in row and "< 0.001 in 30\u202f000 updates" in row
+    assert row_of(report, "char-lm/gru-1000").split()[1:4] == ["0,", "1", "unfinished"]
+    assert all(len(line) <= 140 for line in report.splitlines())
+
+
+def test_trials_are_left_out_where_their_preset_was_run_unless_asked_for(results, tmp_path):
+    report = text_report([results])
+    assert "batch_size=40" not in report
+    assert "1 trial of a preset with changed settings is left out: --trials shows" in report
+    report = text_report([results], trials=True)
     assert row_of(report, "psmnist/lrd-gru-128-24 batch_size=40")
+    assert "--trials" not in report
+    assert "b psmnist/lrd-gru-128-24 batch_size=40" in report
+    write_run(tmp_path / "a", experiment_of("quick/copy", batch_size=7), value=0.01)
+    assert row_of(text_report([tmp_path]), "quick/copy batch_size=7")
+
+
+def test_seeds_and_places_in_short(tmp_path):
+    name = "psmnist/gru-128"
+    for seed in (0, 1, 2, 5, 7, 8):
+        device = "cpu (1 threads)" if seed % 2 else "cpu (1 thread)"
+        run = experiment_of(name, seed=seed)
+        write_run(tmp_path / str(seed), run, value=0.93, device=device)
+    assert "  0-2 5 7-8  " in row_of(text_report([tmp_path]), name)
+    assert "on cpu (1 thread), made-up\n" in text_report([tmp_path])
+    other = experiment_of("psmnist/lr-gru-128-24")
+    write_run(tmp_path / "other", other, value=0.93, device="cpu (2 threads)")
+    report = text_report([tmp_path])
+    assert "\npsmnist" in f"\n{report}" and "; on cpu" not in report
+    assert row_of(report, name).endswith("  cpu (1 thread), made-up")
+    assert row_of(report, other.name).endswith("  cpu (2 threads), made-up")
+
+
+def test_what_all_rows_of_a_table_share_is_said_once(tmp_path):
+    for name in ("psmnist/gru-128", "psmnist/lr-gru-128-24"):
+        run = experiment_of(name, evaluate_every=3000, protocol="ours")
+        write_run(tmp_path / name, run, value=0.93)
+    report = text_report([tmp_path])
+    said = "Every row that was run: validated every 3000 updates, not 300."
+    assert f"\nTable 1. Sequential permuted MNIST. {said}\n" in report
+    assert report.count("validated every") == 1
 
 
 def test_remarks(results):
@@ -58,7 +90,7 @@ def test_a_seed_that_diverged(tmp_path):
     write_run(tmp_path / "a", run, value=0.93, start=0.1)
     write_run(tmp_path / "b", experiment_of(run.name, seed=1), value=0.9, diverged=200_000)
     report = text_report([tmp_path])
-    assert "2, 1 diverged (seed 0 1)" in row_of(report, run.name)
+    assert "  0-1, 1 diverged  " in row_of(report, run.name)
     assert "b: failed, diverged at update 200\u202f000" in report
     assert "unfinished" not in report and "a: failed" not in report
     (record,) = json.loads(text_report([tmp_path], json=True))
@@ -69,7 +101,7 @@ def test_a_seed_that_diverged(tmp_path):
 
 
 def test_curves_share_a_plot_by_task(results):
-    report = text_report([results])
+    report = text_report([results], trials=True)
     assert report.count("validation accuracy (fraction)") == 3
     assert "validation cross_entropy_nats (nats), logarithmic" in report
     assert "a psmnist/lrd-gru-128-24, 3 seeds" in report

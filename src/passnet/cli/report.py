@@ -30,6 +30,12 @@ def add(commands) -> None:
         "is)",
     )
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    parser.add_argument(
+        "--trials",
+        action="store_true",
+        help="print trials too, runs of presets with changed settings, which are left out where "
+        "the preset itself was run",
+    )
     parser.set_defaults(run=run)
 
 
@@ -53,7 +59,7 @@ def run(args: argparse.Namespace) -> int:
         write_page(folders, args.out, benchmarks=benchmarks, warn=warn)
         print(f"wrote {args.out}", file=sys.stderr)
     else:
-        text = text_report(folders, json=args.json, warn=warn)
+        text = text_report(folders, json=args.json, trials=args.trials, warn=warn)
         if text:
             print(text)
     return FAILED if left_out else 0
@@ -65,6 +71,11 @@ def _check_forms(args: argparse.Namespace) -> None:
         raise ConfigurationError(
             f"--json and --out {args.out}: the page is HTML and JSON is printed, so give one of "
             "them, and run the command again for the other"
+        )
+    if args.trials and (args.out is not None or args.json):
+        form = "--json" if args.json else f"--out {args.out}"
+        raise ConfigurationError(
+            f"--trials and {form}: trials are always in the page and in JSON, so leave --trials out"
         )
     if args.out is None and args.benchmarks is not None:
         raise ConfigurationError(

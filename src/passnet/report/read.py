@@ -181,7 +181,8 @@ def _read_outcome(path: Path) -> Outcome | None:
             updates=int(record["updates"]),
             parameters=int(record["parameters"]),
             seconds=float(record["seconds"]),
-            device=str(record["device"]),
+            # What older results say in the plural.
+            device=str(record["device"]).replace("(1 threads)", "(1 thread)"),
             backend=str(record["backend"]),
             commit=record.get("commit"),
             selected_update=None if selected is None else int(selected),

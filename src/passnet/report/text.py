@@ -4,33 +4,36 @@ from __future__ import annotations
 
 import json as json_module
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 from passnet.config import METRICS
 from passnet.config.run_folder import EXPERIMENT_FILE
 from passnet.report import numbers
+from passnet.report.alike import alike
 from passnet.report.curves import group_curves
-from passnet.report.describe import mean_seconds, no_score, seeds_text, updates_text
+from passnet.report.describe import no_score
 from passnet.report.errors import NothingThere
 from passnet.report.groups import Group, group_runs
-from passnet.report.paper import compare, paper_score
+from passnet.report.paper import BEYOND, TABLES, compare
 from passnet.report.plot import text_plot
-from passnet.report.read import Folder, Run, find_runs
-
-_HEADER = (
-    "preset", "seeds", "metric", "ours", "paper", "chance", "parameters", "updates", "seconds",
-    "device", "backend",
-)  # fmt: skip
+from passnet.report.read import Folder, find_runs
+from passnet.report.records import curve_metric, record
+from passnet.report.text_tables import task_of, text_tables, title_of
 
 
 def text_report(
-    folders: Iterable[Folder], *, json: bool = False, warn: Callable[[str], None] | None = None
+    folders: Iterable[Folder],
+    *,
+    json: bool = False,
+    trials: bool = False,
+    warn: Callable[[str], None] | None = None,
 ) -> str:
-    """The runs in and below the folders as a table and curves, or as one JSON document.
+    """The runs in and below the folders as tables and curves, or as one JSON document.
 
     Seeds of one experiment share a row: the mean of their test scores ± the sample standard
-    deviation. A damaged run is an error or, with `warn`, left out and told to it; where nothing
-    else is there, the text is empty and the JSON an empty list.
+    deviation. Trials of a preset, runs with changed settings, are left out of tables and curves
+    where the preset itself was run, unless `trials` asks for them; JSON has them always. A damaged
+    run is an error or, with `warn`, left out and told to it; where nothing else is there, the text
+    is empty and the JSON an empty list.
     """
     places, damaged = list(folders), []
 
@@ -47,61 +50,40 @@ def text_report(
             f"{EXPERIMENT_FILE}"
         )
     if json:
-        return json_module.dumps([_record(group) for group in groups], indent=2, allow_nan=False)
+        return json_module.dumps([record(group) for group in groups], indent=2, allow_nan=False)
     if not groups:
         return ""
-    parts = [_table([_row(group) for group in groups]), *_remarks(groups), *_plots(groups)]
-    return "\n\n".join(parts)
+    shown = groups if trials else _without_trials(groups)
+    parts = [*text_tables(shown), *_left_out(len(groups) - len(shown)), *_remarks(shown)]
+    return "\n\n".join((*parts, *_plots(shown)))
 
 
-def _row(group: Group) -> tuple[str, ...]:
-    outcomes = [run.outcome for run in group.finished if run.outcome]
-    parameters = {outcome.parameters for outcome in outcomes} or {
-        run.facts.get("parameters") for run in group.runs
-    }
-    seconds = mean_seconds(group)
-    return (
-        _title(group),
-        f"{seeds_text(group)} ({_seed_list(group.runs)})",
-        group.metric,
-        numbers.summary(group.metric, group.summary()),
-        paper_score(group.experiment) if group.is_preset else numbers.ABSENT,
-        numbers.score(group.metric, group.chance()),
-        "/".join(numbers.ABSENT if n is None else str(n) for n in sorted(parameters, key=str)),
-        updates_text(group),
-        numbers.ABSENT if seconds is None else f"{seconds:.0f}",
-        ", ".join(sorted({outcome.device for outcome in outcomes})) or numbers.ABSENT,
-        ", ".join(sorted({outcome.backend for outcome in outcomes})) or numbers.ABSENT,
-    )
+def _without_trials(groups: Sequence[Group]) -> list[Group]:
+    """All but the trials of presets that were run themselves."""
+    presets = {group.name for group in groups if group.is_preset}
+    return [group for group in groups if group.name not in presets or group.is_preset]
 
 
-def _title(group: Group) -> str:
-    """The name and what was changed or, of many changes, where the run is."""
-    return group.label if len(group.label) <= 70 else f"{group.name} in {group.runs[0].place}"
-
-
-def _seed_list(runs: Sequence[Run]) -> str:
-    return "seed " + " ".join(str(run.experiment.seed) for run in runs)
-
-
-def _table(rows: Sequence[Sequence[str]]) -> str:
-    lines = [_HEADER, *rows]
-    widths = [max(len(row[k]) for row in lines) for k in range(len(_HEADER))]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in lines
-    )
+def _left_out(count: int) -> list[str]:
+    what = "trial of a preset with changed settings is"
+    what = what if count == 1 else "trials of presets with changed settings are"
+    return [f"{count} {what} left out: --trials shows them too"] if count else []
 
 
 def _remarks(groups: Sequence[Group]) -> list[str]:
-    lines = []
+    lines, said = [], {}
+    for table in (*TABLES, BEYOND):
+        shared = alike(table, groups)
+        said |= dict.fromkeys(table.presets, shared.remarks)
+        lines += [f"{table.title}. {shared.sentence}"] if shared.sentence else []
     for group in groups:
+        own = [text for text in group.remarks if text not in said.get(group.name, ())]
         # With other settings it is not the paper's row that was run.
         verdict = compare(group) if group.is_preset else None
         if verdict is not None:
             lines.append(f"{group.name}, beside the paper: {verdict.word}, {verdict.text}")
-        if group.remarks:
-            lines.append(f"{_title(group)}: {'; '.join(group.remarks)}")
+        if own:
+            lines.append(f"{title_of(group)}: {'; '.join(own)}")
         for run in group.failed:
             if run.outcome is not None and run.outcome.value is None:
                 lines.append(f"{run.place}: failed, {no_score(run.outcome)}")
@@ -122,7 +104,7 @@ def _plots(groups: Sequence[Group]) -> list[str]:
     """One plot for each task and metric, with all its runs."""
     kinds: dict[tuple[str, str], list[Group]] = {}
     for group in groups:
-        kinds.setdefault((group.name.partition("/")[0], _curve_metric(group)), []).append(group)
+        kinds.setdefault((task_of(group), curve_metric(group)), []).append(group)
     plots = []
     for (_, metric), members in kinds.items():
         curves = group_curves(members, metric)
@@ -131,61 +113,3 @@ def _plots(groups: Sequence[Group]) -> list[str]:
             title = f"validation {metric}" + (f" ({unit})" if unit else "")
             plots.append(text_plot(curves, title))
     return plots
-
-
-def _curve_metric(group: Group) -> str:
-    """The metric of the result where validation has it, else the one that selects."""
-    known = {name for run in group.runs for point in run.evaluations for name in point.scores}
-    return group.metric if group.metric in known else group.experiment.selection.metric
-
-
-def _record(group: Group) -> dict[str, Any]:
-    found, verdict, paper = group.summary(), compare(group), group.experiment.paper
-    return {
-        "preset": group.name,
-        "changes": None if group.changes is None else list(group.changes),
-        "protocol": group.experiment.protocol,
-        "metric": group.metric,
-        "mean": None if found is None else found.mean,
-        "spread": None if found is None else found.spread,
-        "seeds_finished": len(group.finished),
-        "seeds_failed": len(group.failed),
-        "seeds_unfinished": len(group.unfinished),
-        "paper_value": None if paper is None else paper.value,
-        "paper_relation": None if paper is None else paper.relation,
-        "beside_the_paper": None if verdict is None else verdict.word,
-        "chance": group.chance(),
-        "runs": [_run_record(run, _curve_metric(group)) for run in group.runs],
-        "repeated": [str(run.path) for run in group.repeated],
-    }
-
-
-def _run_record(run: Run, metric: str) -> dict[str, Any]:
-    outcome = run.outcome
-    result = {
-        key: None if outcome is None else getattr(outcome, key)
-        for key in (
-            "value",
-            "test",
-            "validation",
-            "parameters",
-            "seconds",
-            "device",
-            "backend",
-            "commit",
-            "selected_update",
-            "stopped",
-            "recovered",
-        )
-    }
-    return {
-        "folder": str(run.path),
-        "seed": run.experiment.seed,
-        "finished": outcome is not None,
-        "updates": run.reached,
-        **result,
-        "curve": {
-            "metric": metric,
-            "points": [[point.update, point.scores.get(metric)] for point in run.evaluations],
-        },
-    }
