@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
+import torch
 
+from passnet.bench import measure
+from passnet.bench.contenders import Contender
 from passnet.config.contender import (
     BF16,
     CALL,
@@ -50,3 +54,15 @@ def test_all_that_was_ever_timed_is_understood():
     known = {"passnet", "passnet eager", "passnet reference", "loop", "compiled loop"}
     for name in map(read_name, texts):
         assert name.layer in known or (name.layer.startswith("nn.") and " " not in name.layer)
+
+
+def test_on_a_gpu_every_way_to_run_a_layer_is_timed_under_its_name(monkeypatch):
+    for made in ("_captured", "_graphed", "gradients"):
+        monkeypatch.setattr(measure, made, lambda *_: lambda: None)
+    on_gpu = Mock(is_cuda=True)
+    lower = Contender("nn.GRU bf16", None, torch.bfloat16)
+    found = {"nn.GRU": Contender("nn.GRU", None), "nn.GRU bf16": lower, "loop": Contender("", None)}
+    names = [name for name, _ in measure._works(found, on_gpu, on_gpu, "forward+backward")]
+    assert {name.way for name in names if name.called == read_name("nn.GRU")} == set(WAYS)
+    assert [name.way for name in names if name.precision == BF16] == [CALL, GRAPH]
+    assert [str(name) for name in names if name.layer == "loop"] == ["loop"]

@@ -8,12 +8,13 @@ pytest.importorskip("altair")
 
 from made_up_runs import experiment_of, write_run
 
-from passnet.report.budget import OURS, PAPER, digits_budget
+from passnet.report.budget import digits_budget
 from passnet.report.charts import Mark, curves_chart
 from passnet.report.curves import AUTHOR, Curve, author_curves
 from passnet.report.figures import character_figures, highway_figures
 from passnet.report.groups import group_runs
 from passnet.report.read import find_runs
+from passnet.report.spots import OURS, PAPER
 
 
 def vertical(metric: str, values: list[float]) -> tuple[float, float]:

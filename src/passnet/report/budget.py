@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Any
 
-from passnet.config import PaperResult, printed_count
-from passnet.experiments import get
-from passnet.report.charts import PUBLISHED, altair, axis_title, colours, rounded
+from passnet.config import PaperResult
+from passnet.report.charts import altair, axis_title, colours, rounded
 from passnet.report.figures import Figure
-from passnet.report.groups import Group, summarise
+from passnet.report.groups import Group
 from passnet.report.labels import GAP, near, place_labels
 from passnet.report.numbers import count, score
-from passnet.report.paper import BEYOND, TABLES, model_name
-from passnet.report.published import published
+from passnet.report.spots import PAPER, Spot, our_spots, paper_spots, published_spots
 
 HEIGHT, WIDE = 440, 840
 # What names and what numbers have to suit: charts on a screen, and on a phone or tablet.
@@ -25,27 +22,14 @@ _COUNTS = (
     "trainable number, and those of others where their sources put them. The list below names the "
     "points by number, from the smallest model on."
 )
-PAPER, OURS, FURTHER = "the paper", "passnet, the paper's protocol", "passnet, beyond the paper"
-
-
-@dataclass(frozen=True)
-class Spot:
-    """A model in a chart of score against parameters; `source` shares colour and shape."""
-
-    source: str
-    model: str
-    parameters: float
-    value: float
-    spread: float | None = None
-    note: str = ""
 
 
 def digits_budget(groups: Sequence[Group]) -> Figure:
     """Accuracy on permuted MNIST against parameters."""
     spots = [
-        *_published_spots("sequential permuted MNIST"),
-        *_paper_spots("table-1", lambda paper: (paper.value, "test accuracy, table 1")),
-        *_our_spots(groups, "sequential_mnist", "accuracy"),
+        *published_spots("sequential permuted MNIST"),
+        *paper_spots("table-1", lambda paper: (paper.value, "test accuracy, table 1")),
+        *our_spots(groups, "sequential_mnist", "accuracy"),
     ]
     return Figure(
         "budget-digits",
@@ -61,9 +45,9 @@ def digits_budget(groups: Sequence[Group]) -> Figure:
 def characters_budget(groups: Sequence[Group]) -> Figure:
     """Bits per character on Penn Treebank against parameters."""
     spots = [
-        *_published_spots("character-level Penn Treebank"),
-        *_paper_spots("table-2", _bits),
-        *_our_spots(groups, "character", "bits_per_character_micro"),
+        *published_spots("character-level Penn Treebank"),
+        *paper_spots("table-2", _bits),
+        *our_spots(groups, "character", "bits_per_character_micro"),
     ]
     return Figure(
         "budget-characters",
@@ -227,63 +211,8 @@ def _listed(spots: Sequence[Spot], metric: str) -> tuple[str, ...]:
     )
 
 
-def _published_spots(task: str) -> list[Spot]:
-    return [
-        Spot(PUBLISHED, row.model, row.parameters, row.value, note=row.note)
-        for row in published()[task]
-        if row.parameters is not None
-    ]
-
-
-def _paper_spots(
-    anchor: str, shown: Callable[[PaperResult], tuple[float | None, str]]
-) -> list[Spot]:
-    """The paper's rows of a table; `shown` gives the number that is drawn, and a note on it."""
-    spots = []
-    for name in _presets_of(anchor):
-        paper = get(name).paper
-        value, note = (None, "") if paper is None else shown(paper)
-        if paper is not None and value is not None and paper.parameters is not None:
-            size, _ = printed_count(paper.parameters)
-            spots.append(Spot(PAPER, _short(name), size, value, note=note))
-    return spots
-
-
 def _bits(paper: PaperResult) -> tuple[float | None, str]:
     """Bits per character of a printed perplexity."""
     how = "macro" if paper.metric.endswith("macro") else "micro"
     value = None if paper.value is None else math.log2(paper.value)
     return value, f"log2 of the printed {how} perplexity"
-
-
-def _presets_of(anchor: str) -> tuple[str, ...]:
-    return next(table.presets for table in TABLES if table.anchor == anchor)
-
-
-def _our_spots(groups: Sequence[Group], kind: str, metric: str) -> list[Spot]:
-    spots = []
-    for group in groups:
-        of_task = group.experiment.task.kind == kind
-        known = group.name in BEYOND.presets or any(group.name in t.presets for t in TABLES)
-        found = group.summary(metric)
-        size = summarise(run.outcome.parameters for run in group.finished if run.outcome)
-        if of_task and known and group.is_preset and found is not None and size is not None:
-            source = FURTHER if group.name in BEYOND.presets else OURS
-            note = f"{found.count} seed{'s' if found.count > 1 else ''}"
-            spots.append(
-                Spot(source, _short(group.name), size.mean, found.mean, found.spread, note)
-            )
-    return spots
-
-
-def _short(name: str) -> str:
-    """A preset's name as a label in a chart."""
-    if name in BEYOND.presets:
-        return name
-    model = get(name).model
-    rank = getattr(model.matrix, "rank", None)
-    words = model_name(model).replace("Low-rank plus diag.", "LRD").replace("Low-rank", "LR")
-    words = words.replace("Baseline ", "")
-    tied = " tied" if getattr(model.matrix, "tied", False) else ""
-    dropout = " dropout" if model.dropout_state else ""
-    return f"{words} {model.size}" + (f"/{rank}" if rank else "") + tied + dropout
