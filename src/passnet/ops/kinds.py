@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 Found = TypeVar("Found")
 PATIENCE = 16
-"""How many calls in a row may be of others, for each kind that is known, before all are forgotten."""
+"""How many calls in a row, for each kind that is known, are of others before all are forgotten."""
 
 
 class Kinds(Generic[Found]):
