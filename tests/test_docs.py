@@ -1,4 +1,4 @@
-"""docs/layers.md lists every argument with its default, and docs/from-torch.md what presets hold."""
+"""docs/layers.md shows the arguments of the code, docs/from-torch.md what the presets hold."""
 
 from __future__ import annotations
 
