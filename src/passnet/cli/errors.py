@@ -24,7 +24,7 @@ _STATUSES = (
     ("passnet.report.errors", "ReportError", FAILED),
     ("passnet.bench.check", "Wrong", FAILED),
 )
-"""Where errors of rooms above live, and the exit status of each; the first that fits counts."""
+"""Errors of other packages: module, class and exit status; the first that fits counts."""
 
 _NO_MEMORY = (
     "there is not enough memory for this: make batch_size, model.size or the task's lengths smaller"
@@ -95,15 +95,15 @@ def failure_status(errors: Sequence[RuntimeError]) -> int:
 
 
 def _status_of(error: RuntimeError) -> int | None:
-    """The status for errors of rooms that need PyTorch; None for a fault of ours.
+    """The status for errors of packages that need PyTorch; None for a fault of ours.
 
     Their classes are looked up among the loaded modules, so that `passnet list` need not import
     PyTorch to know them. A package that is missing can be installed, whatever needs it.
     """
     if isinstance(error.__cause__, ImportError):
         return USAGE
-    for room, kind, status in _STATUSES:
-        known = getattr(sys.modules.get(room), kind, None)
+    for module, kind, status in _STATUSES:
+        known = getattr(sys.modules.get(module), kind, None)
         if known is not None and isinstance(error, known):
             return status
     return None
