@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 
 help:
 	@echo "make demo   install, then train a low-rank GRU on a memory task (under three minutes)"
-	@echo "make test   install, lint, check types and rooms, run all tests"
+	@echo "make test   install, check style, types and imports, run all tests"
 	@echo "make clean  remove the environment and caches"
 
 # The install compiles the CPU kernel, so its sources call for another one. Where they do not compile

@@ -41,7 +41,7 @@ def record_tapes(monkeypatch) -> list[Tape]:
 def forget_calls(monkeypatch) -> None:
     """Ops remember no calls that were made before."""
     for backend in (gru_backends()[0], lstm_backends()[0]):
-        monkeypatch.setattr(backend._op, "_kinds", Kinds(scan_op.MOST))
+        monkeypatch.setattr(backend._op, "_kinds", Kinds(scan_op.MOST_KINDS))
 
 
 @contextmanager

@@ -1,4 +1,8 @@
-"""Low-rank passthrough networks: GRUs, LSTMs and Highway networks with structured matrices."""
+"""Low-rank passthrough networks: GRUs, LSTMs and Highway networks with structured matrices.
+
+`docs/layers.md` lists all classes and functions with their arguments. The command line is
+`passnet`, or `python -m passnet`.
+"""
 
 from __future__ import annotations
 
@@ -44,8 +48,8 @@ __all__ = [
     "paper_parameter_count",
 ]
 
-# Names are found on first use, so that `passnet list` never waits for PyTorch.
-_ROOMS = {
+# Names are imported on first use, so that `passnet list` does not have to wait for PyTorch.
+_MODULES = {
     "passnet.config.chrono": ("Chrono",),
     "passnet.config.matrix": (
         "BlockDiagonal",
@@ -65,12 +69,12 @@ _ROOMS = {
     ),
     "passnet.ops.backend": ("BackendRefused",),
 }
-_HOMES = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str):
-    if name in _HOMES:
-        return getattr(import_module(_HOMES[name]), name)
+    if name in _MODULE_OF:
+        return getattr(import_module(_MODULE_OF[name]), name)
     raise AttributeError(f"module 'passnet' has no attribute {name!r}")
 
 

@@ -124,7 +124,29 @@ def test_a_name_may_stand_behind_the_settings(words, capsys):
         (["train", "quick/copy", "--seed", str(2**64)], [f"seed: got {2**64}"]),
         (["train", "quick/copy", "--text", "x.txt"], ["--text", "character", "copy task"]),
         (["train", "quick/character-stream", "--text", "none.txt"], ["no file", "none.txt"]),
+        (
+            ["train", "quick/copy", "--seeds", "a..b"],
+            [
+                "--seeds a..b: expected a range or a list of distinct whole numbers, such as 0..4 "
+                "or 1,5,7"
+            ],
+        ),
         (["train", "quick/copy", "--seeds", "4..1"], ["4..1", "0..4"]),
+        (["train", "quick/copy", "--seeds", "1,1"], ["1,1", "distinct"]),
+        (
+            ["train", "quick/copy", "--seeds", "3"],
+            ["--seeds 3: write --seed 3 for that seed, or --seeds 0..2 for 3 seeds"],
+        ),
+        (
+            ["train", "quick/copy", "--seeds", "1"],
+            ["--seeds 1: write --seed 1 for that seed, or a range such as 0..4"],
+        ),
+        (["train", "quick/copy", "--seeds", "9" * 5000], ["expected a range"]),
+        (["reproduce", "table1", "--seeds", "9" * 5000], ["expected a range"]),
+        (
+            ["train", "quick/copy", "updates=3"],
+            ["no preset is called 'updates=3': perhaps --set updates=3"],
+        ),
         (["train", "quick/copy", "--seeds", "0..1", "--seed", "3"], ["--seed and --seeds"]),
         (["train", "quick/copy", "--device", "bogus"], ["device 'bogus'", "'cuda:1'"]),
         (["train", "."], [". is a folder without experiment.json", "passnet list"]),
@@ -132,7 +154,7 @@ def test_a_name_may_stand_behind_the_settings(words, capsys):
         (["bench", "--out", "none/x.json"], ["--out none/x.json", "no folder none"]),
         (["bench", "--plot", "none/x.svg"], ["--plot none/x.svg", "no folder none"]),
         (["bench", "--plot", "x.bogus"], ["x.bogus", ".svg, .png, .pdf or .html"]),
-        (["evaluate", "none"], ["none/experiment.json", "is this the folder of a run?"]),
+        (["evaluate", "none"], ["there is no folder none", "give the folder of a run"]),
         (["report", "none"], ["no folder none"]),
         (["report", "."], ["no run was found in ."]),
         (["report", ".", "--out", "x.html", "--benchmarks", "none"], ["no folder none"]),
@@ -189,7 +211,31 @@ def test_data_lists_and_verifies_what_is_missing(capsys, tmp_path, monkeypatch):
     rows = json.loads(capsys.readouterr().out)
     assert {row["dataset"] for row in rows} == {"mnist", "ptb"}
     assert all(row["state"] == "missing" for row in rows)
-    assert main(["data", "verify", "ptb", "--data-dir", str(tmp_path)]) == 1
+    capsys.readouterr()
+    for more in ([], ["--json"]):
+        assert main(["data", "verify", "ptb", "--data-dir", str(tmp_path), *more]) == 1
+        advice = f"passnet: run `passnet data fetch ptb --data-dir {tmp_path}`\n"
+        assert capsys.readouterr().err == advice
+    assert main(["data", "verify"]) == 1
+    assert capsys.readouterr().err == "passnet: run `passnet data fetch mnist ptb`\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "parts"), [([], ["reproduce", "--version"]), (["data"], ["fetch", "download"])]
+)
+def test_a_command_line_without_a_command_is_answered_with_the_help(words, parts, capsys):
+    assert main(words) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.startswith("usage: passnet")
+    assert [part for part in parts if part not in said.err] == []
+
+
+def test_the_bench_explains_itself_in_short_paragraphs(capsys):
+    with pytest.raises(SystemExit):
+        main(["bench", "--help"])
+    paragraphs = capsys.readouterr().out.split("\n\n")[1:4]
+    assert [text.split()[0] for text in paragraphs] == ["Times", "Before", "The"]
+    assert max(text.count("\n") for text in paragraphs) < 4
 
 
 def in_shell(words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -255,9 +301,9 @@ def test_every_command_has_help(command, capsys):
     [
         (
             "train",
-            ["[--seeds SEEDS]", "[--at-once N]", "[--minutes MINUTES]", "0..4", "not how many"],
+            ["[--seeds SEEDS]", "[--at-once N]", "[--minutes MINUTES]", "0..4", "one seed --seed"],
         ),
-        ("reproduce", ["[--seeds N]", "how many seeds of each row", "0..4"]),
+        ("reproduce", ["[--seeds N]", "how many seeds of each row: 3", "0, 1 and 2", "0..4"]),
     ],
 )
 def test_help_names_values_and_gives_examples(command, parts, capsys):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import io
 import json
 import os
@@ -17,10 +18,11 @@ from passnet.bench.cases import GPU_CASES
 from passnet.bench.contenders import Contender
 from passnet.bench.measure import Row, _calls, _in_one_thread, _of
 from passnet.bench.record import growth, ratios
-from passnet.cli import bench, main
+from passnet.cli import bench, doctor, main, training
 from passnet.cli.live import live
 from passnet.config.contender import BF16, WAYS, ContenderName
 from passnet.training.events import Evaluated, Started, Updated
+from passnet.training.together import AT_ONCE
 
 SMALL = [
     "--set",
@@ -139,6 +141,16 @@ def test_how_a_run_is_given_more_updates_is_said(in_folder, capsys):
     assert train("run", "--set", "updates=40") == 2
     said = "name its preset, with --out run and --set updates=... to give it more updates"
     assert said in capsys.readouterr().err
+    for option, words in (
+        (["--seed", "3"], "name its preset, and each seed has a folder of its own"),
+        (["--seeds", "0..2"], "name its preset, and each seed has a folder of its own"),
+        (["--text", "my.txt"], "with another --out for another text"),
+        (["--out", "other"], "leave --out away"),
+    ):
+        assert train("run", *option) == 2
+        said = capsys.readouterr().err
+        assert said.startswith(f"passnet: {option[0]}: run is the folder of a run, which goes on")
+        assert words in said and "updates" not in said
 
 
 @pytest.mark.parametrize("seeds", ["0..1000000000", "0..10000000000000000000000"])
@@ -192,16 +204,17 @@ def test_a_changed_experiment_in_the_same_folder_is_refused(in_folder, capsys):
     assert train("quick/copy", *SMALL, "batch_size=8", "--quiet") == 2
     said = capsys.readouterr().err
     assert "batch_size was 4 and is 8" in said and said.count("\n") == 1
+    assert "train in another folder (--out FOLDER)" in said
 
 
 def test_what_was_asked_wrongly_is_no_failed_run(in_folder, capsys, monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     (in_folder / "afile").touch()
     for wrong, words in (
-        (["--out", "afile"], "cannot make the folder afile"),
-        (["--out", "afile", "--seeds", "0..1"], "seed 0: cannot make the folder afile/seed-0"),
-        (["--backend", "cuda", "--out", "mine"], "backend 'cuda' cannot run"),
-        (["--backend", "cuda", "--seeds", "0..1"], "backend 'cuda' cannot run"),
+        (["--out", "afile"], "--out afile: afile is a file where"),
+        (["--out", "afile", "--seeds", "0..1"], "--out afile/seed-0: afile is a file where"),
+        (["--backend", "cuda", "--out", "mine"], "Use --backend auto to let"),
+        (["--backend", "cuda", "--seeds", "0..1"], "Use --backend auto to let"),
         (["--device", "cuda"], "PyTorch sees no GPU"),
     ):
         assert main(["train", "quick/copy", *SMALL, "--device", "cpu", *wrong]) == 2
@@ -211,11 +224,23 @@ def test_what_was_asked_wrongly_is_no_failed_run(in_folder, capsys, monkeypatch)
     assert train("quick/copy", *SMALL, "--out", "mine", "--quiet") == 0
 
 
+def test_without_tensorboard_the_extra_is_named(in_folder, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
+    assert train("quick/copy", *SMALL, "--tensorboard") == 2
+    assert "run pip install '.[tensorboard]' in passnet's folder" in capsys.readouterr().err
+
+
+def test_how_many_runs_share_a_gpu_is_the_librarys_number():
+    parser = argparse.ArgumentParser()
+    training.add(parser.add_subparsers())
+    assert parser.parse_args(["train", "quick/copy"]).at_once == AT_ONCE
+
+
 def test_missing_data_leave_no_folder(in_folder, capsys, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(in_folder))
     monkeypatch.delenv("PASSNET_DATA", raising=False)
     assert train("psmnist/lrd-gru-64-24", "char-lm/gru-1000") == 2
-    assert capsys.readouterr().err.count("is in none of") == 2
+    assert capsys.readouterr().err.count("was not found in") == 2
     assert list(in_folder.iterdir()) == []
 
 
@@ -289,6 +314,28 @@ def test_doctor_says_which_backends_run(capsys):
     assert all(row["can_run"] == "yes" for row in rows if row["backend"] == "eager")
     assert {row["cell"] for row in rows} == {"GRU", "LSTM", "UnitaryRNN", "Highway"}
     assert {"torch", "altair", "jinja2", "vl-convert-python"} <= set(found["versions"])
+
+
+def test_doctor_begins_with_who_runs_layers_and_whether_that_is_fast(capsys, monkeypatch):
+    def first_line():
+        assert main(["doctor"]) == 0
+        return capsys.readouterr().out.splitlines()[0]
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr("passnet.ops.cpu.library._installed", "the compiled CPU scan was not built")
+    assert first_line() == (
+        "GRU and LSTM in float32 on the CPU run on: eager (slow: the CPU's compiled scan cannot "
+        "run, as the last table says)"
+    )
+    rows = [
+        {"device": device, "cell": cell, "dtype": "float32", "backend": engine, "can_run": "yes"}
+        for device, engine in (("cpu", "cpu"), ("cuda", "cuda"))
+        for cell in ("GRU", "LSTM")
+    ]
+    assert list(doctor._engines(rows)) == [
+        "GRU and LSTM in float32 on the CPU run on: cpu (compiled scan)",
+        "GRU and LSTM in float32 on the GPU run on: cuda (compiled kernels)",
+    ]
 
 
 def test_growth_is_told_size_by_size():

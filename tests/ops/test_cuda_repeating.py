@@ -235,14 +235,14 @@ def test_a_pass_without_a_tape_is_watched_once(short, monkeypatch):
 
 def test_so_many_shapes_are_remembered(short):
     rnn = gru()
-    lengths = range(1, repeating.MOST + 1)
+    lengths = range(1, repeating.MOST_CALLS + 1)
     for _ in range(3):
         for steps in lengths:
             rnn(torch.randn(steps, 2, 3))
-    assert len(short) == 2 * repeating.MOST
+    assert len(short) == 2 * repeating.MOST_CALLS
     for _ in range(3):
-        rnn(torch.randn(repeating.MOST + 1, 2, 3))
-    assert len(short) == 2 * repeating.MOST
+        rnn(torch.randn(repeating.MOST_CALLS + 1, 2, 3))
+    assert len(short) == 2 * repeating.MOST_CALLS
 
 
 def test_nothing_is_left_of_a_layer_that_is_gone(short):

@@ -27,9 +27,14 @@ def test_further_kinds_stay_unknown():
 
 
 def test_all_are_forgotten_where_only_others_come():
-    kinds = Kinds(2)
+    kinds, most = Kinds(2), 2 * PATIENCE
     calls(kinds, *"aabb")
-    assert calls(kinds, *"c" * (2 * PATIENCE - 1), "a") == [None] * (2 * PATIENCE - 1) + ["A"]
-    assert calls(kinds, *"caccca") == [None, None, None, "C", "C", "A"]
-    calls(kinds, *"b" * (2 * PATIENCE - 1), "a")
-    assert calls(kinds, "a") == ["A"], "and the patience begins anew"
+    calls(kinds, *"c" * most)
+    assert calls(kinds, *"caccca") == [None, None, "C", "C", "C", "A"]
+
+
+def test_a_known_kind_among_others_keeps_what_is_known():
+    kinds, nearly = Kinds(2), 2 * PATIENCE - 1
+    calls(kinds, *"aabb")
+    for _ in range(3):
+        assert calls(kinds, *"c" * nearly, "a") == [None] * nearly + ["A"]

@@ -250,7 +250,7 @@ def test_the_loss_is_read_once_for_each_line(tmp_path, monkeypatch):
 
 def test_missing_tensorboard_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "torch.utils.tensorboard", None)
-    with pytest.raises(RunError, match=r"pip install 'passnet\[tensorboard\]'"):
+    with pytest.raises(RunError, match=r"pip install '\.\[tensorboard\]'"):
         train(ADDITION, tmp_path, device="cpu", tensorboard=True)
     assert list(tmp_path.iterdir()) == []
 

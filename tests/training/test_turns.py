@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import Unpack, get_type_hints
 
 import pytest
 import torch
 from tiny_runs import COPY, DIGITS, outcome
 
 from passnet.training import Interrupted, Refused, train, train_together
-from passnet.training.assembly import Options, assemble
+from passnet.training.assembly import Choices, Options, assemble
 from passnet.training.distributed import World
 from passnet.training.events import Started, silent
 from passnet.training.run import RunFolder
@@ -150,3 +151,9 @@ def test_gradients_are_on_while_an_evaluation_pauses():
     assert torch.is_grad_enabled() and not network.training
     going.close()
     assert network.training
+
+
+def test_both_ways_to_train_take_every_option_of_a_run():
+    assert list(get_type_hints(Choices)) == [field.name for field in fields(Options)]
+    for function in (train, train_together):
+        assert get_type_hints(function)["choices"] == Unpack[Choices]

@@ -160,7 +160,7 @@ def _timed(
     device: str,
     repeats: int,
 ) -> list[Row]:
-    times: dict[ContenderName, list[float]] = {name: [] for name in works}
+    """A row for each work of a pass: its memory, then its times, taken in turn with the others."""
     peaks: dict[ContenderName, int | None] = {}
     calls: dict[ContenderName, int] = {}
     for name, work in works.items():
@@ -171,6 +171,34 @@ def _timed(
             peaks[name] = None if graphed else peak_bytes(work, device)
             rough = partial(_milliseconds, work, device, 2)
             calls[name] = _calls(name, pass_, device, rough)
+    return [
+        Row(
+            shape=case.label.split(" n=")[0],
+            n=case.n,
+            d=case.d,
+            T=case.T,
+            B=case.B,
+            dtype=str(_of(found, name).dtype).removeprefix("torch."),
+            pass_=pass_,
+            contender=str(name),
+            milliseconds=round(statistics.median(samples), 4),
+            spread=round(max(samples) - min(samples), 4),
+            peak_bytes=peaks[name],
+            backend=_backend(_of(found, name), case, device),
+        )
+        for name, samples in _samples(found, works, calls, device, repeats).items()
+    ]
+
+
+def _samples(
+    found: dict[str, Contender],
+    works: dict[ContenderName, Callable[[], object]],
+    calls: dict[ContenderName, int],
+    device: str,
+    repeats: int,
+) -> dict[ContenderName, list[float]]:
+    """Milliseconds of a call in each turn; contenders that go step by step sit some turns out."""
+    times: dict[ContenderName, list[float]] = {name: [] for name in works}
     with _no_collection():
         for repeat in range(repeats):
             for name, work in works.items():
@@ -178,23 +206,7 @@ def _timed(
                     continue
                 with _of(found, name).precision():
                     times[name].append(_milliseconds(work, device, calls[name]))
-    return [
-        Row(
-            case.label.split(" n=")[0],
-            case.n,
-            case.d,
-            case.T,
-            case.B,
-            str(_of(found, name).dtype).removeprefix("torch."),
-            pass_,
-            str(name),
-            round(statistics.median(samples), 4),
-            round(max(samples) - min(samples), 4),
-            peaks[name],
-            _backend(_of(found, name), case, device),
-        )
-        for name, samples in times.items()
-    ]
+    return times
 
 
 @contextlib.contextmanager

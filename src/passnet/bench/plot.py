@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from passnet.bench.measure import Row
 from passnet.config.contender import OURS, read_name
 from passnet.config.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from passnet.bench.measure import Row
 
 ENDINGS = (".svg", ".png", ".pdf", ".html")
 WHOSE, COLOURS = (OURS, "others"), ("#c2410c", "#475569")
@@ -23,7 +26,7 @@ def check_plot(path: Path) -> None:
         )
     if any(find_spec(name) is None for name in ("altair", "vl_convert")):
         raise ConfigurationError(
-            "--plot needs Altair and vl-convert: pip install 'passnet[report]'"
+            "--plot needs Altair and vl-convert: run pip install '.[report]' in passnet's folder"
         )
 
 

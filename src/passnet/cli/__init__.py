@@ -2,49 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-
-from passnet import __version__
-from passnet.cli import bench, data, doctor, listing, report, reproduce, runs, show, training
-from passnet.cli.errors import explained, flushed
-from passnet.cli.streams import ready_streams
-
-_COMMANDS = (listing, show, training, runs, data, report, reproduce, bench, doctor)
-
-_DESCRIPTION = """\
-Low-rank passthrough networks: every experiment of the paper is one command away.
-
-  passnet list                                   what can be run
-  passnet show psmnist/lrd-gru-256-24            everything about one preset
-  passnet train quick/copy                       train it, watch it, resume it by the same command
-  passnet train char-lm/lrd-gru-1000-64 --text my.txt    the same model on your own text
-  passnet sample runs/quick/character-stream/seed-0 --prompt "Memory "
-  passnet reproduce table1 --dry-run             what a table of the paper still needs
-"""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit status."""
-    ready_streams()
+    """Run one command; returns its exit status, also where Ctrl-C came while it was loaded."""
     try:
-        args = _parser().parse_args(arguments)
-    except SystemExit as help_or_mistake:
-        help_or_mistake.code = flushed(int(help_or_mistake.code or 0))
-        raise
-    with explained() as outcome:
-        outcome.status = args.run(args) or 0
-    return flushed(outcome.status)
+        from passnet.cli.commands import run
 
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="passnet",
-        description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    parser.add_argument("--version", action="version", version=f"passnet {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in _COMMANDS:
-        command.add(commands)
-    return parser
+        return run(arguments)
+    except KeyboardInterrupt:
+        return 130

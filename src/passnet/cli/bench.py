@@ -6,10 +6,27 @@ import argparse
 import sys
 from pathlib import Path
 
+from passnet.cli.device import add_device, check_device
 from passnet.cli.errors import USAGE
 from passnet.cli.numbers import count_of
 from passnet.cli.places import check_file
+from passnet.cli.signals import load_torch
 from passnet.cli.tables import print_json, table
+
+_DESCRIPTION = """\
+Times passnet's layers, torch.nn.GRU, torch.nn.LSTM and torch.nn.LSTM(proj_size=d), and a PyTorch
+loop, plain and with its step compiled, in one run. On a GPU layers are timed in each precision and
+also as CUDA graphs; those in float32 with a backward in the calling thread, too, and called as
+torch.cuda.make_graphed_callables makes them.
+
+Before that, outputs and all gradients of passnet's layers are checked against a plain loop in
+float64 with the same weights, for each backend and precision that is timed; one that is wrong ends
+the command. Layers of torch.nn compute another function, and are not checked.
+
+The last two columns are the ms of a row divided by passnet's in the same case and pass: above 1x
+passnet is faster. `ms / passnet` takes passnet in float32, called as it is; `ms / passnet alike`
+takes it in the row's precision and run as the row is, and is empty where that was not timed.
+"""
 
 
 def add(commands) -> None:
@@ -17,22 +34,11 @@ def add(commands) -> None:
     parser = commands.add_parser(
         "bench",
         help="time our layers against torch.nn, side by side",
-        description="Times passnet's layers, torch.nn.GRU and torch.nn.LSTM in each precision, "
-        "torch.nn.LSTM(proj_size=d), each also as a CUDA graph (those in float32 with a backward "
-        "in the calling thread, too, and called as torch.cuda.make_graphed_callables makes them), "
-        "and a PyTorch loop, as it is and with its step compiled, in one run. Before that it "
-        "checks outputs and all gradients of passnet's layers, each backend in each precision that "
-        "is timed, against a plain loop over time in float64 with the same weights, and ends where "
-        "one is wrong. "
-        "Layers of torch.nn compute another function, with weights of their own, and are not "
-        "checked. The last two columns are the ms of a row divided by those of passnet in the "
-        "same case and pass, so above 1x passnet is faster. `ms / passnet` takes passnet in "
-        "float32, called as it is; `ms / passnet alike` takes passnet in the row's precision and "
-        "run as the row is, such as both as CUDA graphs, and is empty where that was not timed and "
-        "for passnet itself.",
+        description=_DESCRIPTION,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument("filter", nargs="?", default="", help="only cases whose line contains this")
-    parser.add_argument("--device", help="cpu or cuda; default cuda where there is one")
+    add_device(parser)
     parser.add_argument(
         "--repeats",
         type=count_of("timings, such as 9"),
@@ -59,6 +65,7 @@ def add(commands) -> None:
 def run(args: argparse.Namespace) -> int:
     """Measure, print, and write what was asked for."""
     _check(args)
+    load_torch()
     from passnet.training.distributed import choose_device, current
 
     place = choose_device(args.device)
@@ -67,7 +74,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse what would fail only after minutes of timing."""
+    """Refuse what would fail only after minutes of timing, or once PyTorch is loaded."""
+    check_device(args.device)
     for option, path in (("--out", args.out), ("--plot", args.plot)):
         if path is not None:
             check_file(option, path)

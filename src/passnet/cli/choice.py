@@ -56,6 +56,8 @@ def add_overrides(parser: argparse.ArgumentParser) -> None:
 
 def chosen_experiment(name: str, args: argparse.Namespace) -> Experiment:
     """The preset of that name, with the changes asked for."""
+    if "=" in name:
+        raise ConfigurationError(f"no preset is called {name!r}: perhaps --set {name}")
     experiment = get(name)
     if args.text is not None:
         experiment = with_text(experiment, Path(args.text))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from dataclasses import asdict
 
+from passnet.cli.errors import FAILED
+from passnet.cli.helping import answer_with_help
 from passnet.cli.tables import print_json, table
 from passnet.tasks.catalogue import DATASETS
 from passnet.tasks.data import FileStatus, fetch, list_files, search_path, verify
@@ -20,7 +23,8 @@ def add(commands) -> None:
         "user's cache folder; `fetch` puts them into the first of these that is named. Synthetic "
         "tasks and the embedded text need none.",
     )
-    verbs = parser.add_subparsers(title="verbs", metavar="VERB", required=True)
+    answer_with_help(parser)
+    verbs = parser.add_subparsers(title="verbs", metavar="VERB")
     for verb, words, function in (
         ("list", "what is there", _list),
         (
@@ -63,7 +67,12 @@ def _fetch(args: argparse.Namespace) -> int:
 def _verify(args: argparse.Namespace) -> int:
     found = verify(args.datasets or DATASETS, data_dir=args.data_dir)
     _show(found, args)
-    return 0 if all(status.state == "right" for status in found) else 1
+    faulty = dict.fromkeys(status.dataset for status in found if status.state != "right")
+    if not faulty:
+        return 0
+    place = f" --data-dir {shlex.quote(args.data_dir)}" if args.data_dir else ""
+    print(f"passnet: run `passnet data fetch {' '.join(faulty)}{place}`", file=sys.stderr)
+    return FAILED
 
 
 def _show(found: list[FileStatus], args: argparse.Namespace) -> None:

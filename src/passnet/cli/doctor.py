@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import argparse
 import platform
+import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from passnet import __version__
+from passnet.cli.errors import FAILED
+from passnet.cli.packages import missing_package
+from passnet.cli.signals import load_torch
 from passnet.cli.tables import print_json, table
 
 if TYPE_CHECKING:
@@ -19,6 +23,7 @@ _PACKAGES = (
     "torch",
     "triton",
     "numpy",
+    "jaxtyping",
     "safetensors",
     "rich",
     "tensorboard",
@@ -33,27 +38,62 @@ def add(commands) -> None:
     parser = commands.add_parser(
         "doctor",
         help="versions, devices and which backends can run",
-        description="What this machine has, and for each device and cell which backends would run "
-        "a layer (a GRU, LSTM or Highway network with low-rank-plus-diagonal matrices, a "
-        "UnitaryRNN), or why not.",
+        description="What runs GRUs and LSTMs here and whether it is fast, what this machine has, "
+        "and for each device and cell which backends would run a layer (a GRU, LSTM or Highway "
+        "network with low-rank-plus-diagonal matrices, a UnitaryRNN), or why not. The exit status "
+        "is 1 where PyTorch or another package that passnet needs cannot be imported.",
     )
     parser.add_argument("--json", action="store_true", help="JSON instead of tables")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print what was found."""
-    found = {"versions": _versions(), "devices": _devices(), "backends": _backends()}
+    """Print what was found, or the versions alone and why there is no more."""
+    versions = _versions()
+    try:
+        load_torch()
+        devices, backends = _devices(), _backends()
+    except (ImportError, OSError) as error:
+        fault = missing_package(error) if isinstance(error, ImportError) else None
+        fault = fault or f"passnet's packages cannot be loaded ({error}): install them again"
+        print_json({"versions": versions}) if args.json else print(_versions_table(versions))
+        print(f"passnet: {fault}", file=sys.stderr)
+        return FAILED
     if args.json:
-        print_json(found)
+        print_json({"versions": versions, "devices": devices, "backends": backends})
         return 0
-    print(table(("package", "version"), list(found["versions"].items())))
-    print()
-    print(table(("device", "what it is"), list(found["devices"].items())))
-    print()
     header = ("device", "cell", "dtype", "backend", "can run a 128-unit layer")
-    print(table(header, [tuple(row.values()) for row in found["backends"]]))
+    parts = (
+        "\n".join(_engines(backends)),
+        _versions_table(versions),
+        table(("device", "what it is"), list(devices.items())),
+        table(header, [tuple(row.values()) for row in backends]),
+    )
+    print("\n\n".join(parts))
     return 0
+
+
+def _engines(rows: list[dict[str, str]]) -> Iterator[str]:
+    """For each device a line on who runs ordinary GRUs and LSTMs, and whether that is fast."""
+    for device, place, fast in (
+        ("cpu", "CPU", "compiled scan"),
+        ("cuda", "GPU", "compiled kernels"),
+    ):
+        cells: dict[str, list[str]] = {}
+        for cell in ("GRU", "LSTM"):
+            of = (device, cell, "float32", "yes")
+            keys = ("device", "cell", "dtype", "can_run")
+            able = [row["backend"] for row in rows if tuple(row[key] for key in keys) == of]
+            if able:
+                cells.setdefault(able[0], []).append(cell)
+        for engine, names in cells.items():
+            slow = f"slow: the {place}'s {fast} cannot run, as the last table says"
+            words = fast if engine == device else slow
+            yield f"{' and '.join(names)} in float32 on the {place} run on: {engine} ({words})"
+
+
+def _versions_table(versions: dict[str, str]) -> str:
+    return table(("package", "version"), list(versions.items()))
 
 
 def _versions() -> dict[str, str]:

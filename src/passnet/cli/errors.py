@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from passnet.cli.packages import missing_package
 from passnet.cli.streams import discard_output
 from passnet.config.errors import ConfigurationError
 from passnet.experiments import UnknownPreset
@@ -23,7 +24,7 @@ _STATUSES = (
     ("passnet.report.errors", "ReportError", FAILED),
     ("passnet.bench.check", "Wrong", FAILED),
 )
-"""Where errors of rooms above live, and the exit status of each; the first that fits counts."""
+"""Errors of other packages: module, class and exit status; the first that fits counts."""
 
 _NO_MEMORY = (
     "there is not enough memory for this: make batch_size, model.size or the task's lengths smaller"
@@ -50,6 +51,11 @@ def explained() -> Iterator[Outcome]:
     except BrokenPipeError:
         # The reader left, as `passnet list | head` does: not an error of ours.
         discard_output()
+    except ModuleNotFoundError as error:
+        text = missing_package(error)
+        if text is None:
+            raise
+        outcome.status = _say(text, USAGE)
     except KeyboardInterrupt:
         outcome.status = _say("interrupted", INTERRUPTED)
     except OSError as error:
@@ -89,13 +95,15 @@ def failure_status(errors: Sequence[RuntimeError]) -> int:
 
 
 def _status_of(error: RuntimeError) -> int | None:
-    """The status for errors of rooms that need PyTorch; None for a fault of ours.
+    """The status for errors of packages that need PyTorch; None for a fault of ours.
 
     Their classes are looked up among the loaded modules, so that `passnet list` need not import
-    PyTorch to know them.
+    PyTorch to know them. A package that is missing can be installed, whatever needs it.
     """
-    for room, kind, status in _STATUSES:
-        known = getattr(sys.modules.get(room), kind, None)
+    if isinstance(error.__cause__, ImportError):
+        return USAGE
+    for module, kind, status in _STATUSES:
+        known = getattr(sys.modules.get(module), kind, None)
         if known is not None and isinstance(error, known):
             return status
     return None

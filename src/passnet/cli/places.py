@@ -7,6 +7,7 @@ import tempfile
 from pathlib import Path
 
 from passnet.config import ConfigurationError
+from passnet.config.run_folder import EXPERIMENT_FILE
 
 
 def check_file(option: str, path: Path, *, written: bool = True, replaced: bool = False) -> None:
@@ -49,6 +50,26 @@ def check_folder(option: str, path: Path, *, written: bool = True) -> None:
         )
     if written:
         _check_access(option, path, found)
+
+
+def check_run(folder: Path) -> None:
+    """Raise where `folder` holds no run."""
+    if not folder.is_dir():
+        raise ConfigurationError(
+            f"there is no folder {folder}: give the folder of a run, such as one in runs/"
+        )
+    if not (folder / EXPERIMENT_FILE).is_file():
+        raise ConfigurationError(no_run(folder))
+
+
+def no_run(folder: Path) -> str:
+    """The sentence for a folder that is not that of a run."""
+    below = next((place.parent for place in sorted(folder.glob(f"*/{EXPERIMENT_FILE}"))), None)
+    other = f", such as {below}" if below is not None else ""
+    return (
+        f"{folder} is a folder without {EXPERIMENT_FILE}, so it holds no run: give the folder of a "
+        f"run{other}"
+    )
 
 
 def _nearest(path: Path) -> Path:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from passnet.cli.data import add_data_dir
+from passnet.cli.device import add_device, check_device
 from passnet.cli.errors import INTERRUPTED
 from passnet.cli.places import check_folder, check_page
 from passnet.cli.plans import plan_record, plan_text
@@ -65,10 +66,10 @@ def add(commands) -> None:
         "--seeds",
         default="3",
         metavar="N",
-        help="how many seeds of each row, the first N (3); or which, a range or a list such as "
-        "0..4 or 1,5",
+        help="how many seeds of each row: 3, as without this, are seeds 0, 1 and 2; or which, a "
+        "range or a list such as 0..4 or 1,5",
     )
-    parser.add_argument("--device", help="cpu, cuda, cuda:1 …; default a GPU where there is one")
+    add_device(parser)
     add_data_dir(parser)
     folders = (
         ("--results", "results", "where results are, and new ones are put (results)"),
@@ -102,6 +103,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _planned(args: argparse.Namespace) -> int:
+    check_device(args.device)
     from passnet.report.plan import Places, read_plan
     from passnet.report.targets import find_target
 

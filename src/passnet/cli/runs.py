@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 
 from passnet.cli.data import add_data_dir
+from passnet.cli.device import add_device, check_device
 from passnet.cli.numbers import count_of, seed, temperature
+from passnet.cli.places import check_run
+from passnet.cli.signals import load_torch
 from passnet.cli.tables import figure, print_json, table
 
 
@@ -20,7 +24,7 @@ def add(commands) -> None:
     )
     evaluate.add_argument("run_folder", metavar="RUN", help="the folder of a run")
     evaluate.add_argument("--split", choices=("valid", "test"), default="test")
-    evaluate.add_argument("--device", help="cpu or cuda; default a GPU where there is one")
+    add_device(evaluate)
     add_data_dir(evaluate)
     evaluate.add_argument("--json", action="store_true", help="JSON instead of a table")
     evaluate.set_defaults(run=_evaluate)
@@ -45,12 +49,14 @@ def add(commands) -> None:
         help="0 takes the likeliest character (0.8)",
     )
     sample.add_argument("--seed", type=seed, default=0, help="of the draws (0)")
-    sample.add_argument("--device", help="cpu or cuda")
+    add_device(sample)
     sample.add_argument("--json", action="store_true", help="the text as a JSON string")
     sample.set_defaults(run=_sample)
 
 
 def _evaluate(args: argparse.Namespace) -> int:
+    _check(args)
+    load_torch()
     from passnet.training import build_task, evaluate, load_run
 
     scores = evaluate(args.run_folder, split=args.split, device=args.device, data_dir=args.data_dir)
@@ -67,6 +73,8 @@ def _evaluate(args: argparse.Namespace) -> int:
 
 
 def _sample(args: argparse.Namespace) -> int:
+    _check(args)
+    load_torch()
     from passnet.training import stream_text
 
     drawn = stream_text(
@@ -85,3 +93,9 @@ def _sample(args: argparse.Namespace) -> int:
         print(character, end="", flush=True)
     print()
     return 0
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what needs no PyTorch to be refused."""
+    check_run(Path(args.run_folder))
+    check_device(args.device)

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any
 
 from passnet.cli.choice import add_names, add_overrides, chosen_experiment, chosen_names
+from passnet.cli.settings import typed_settings
+from passnet.cli.signals import load_torch
 from passnet.cli.tables import figure, print_json, table
 from passnet.config import (
     METRICS,
     ConfigurationError,
     Experiment,
     parameter_counts,
-    settings,
     to_json,
 )
 
@@ -37,6 +37,7 @@ def run(args: argparse.Namespace) -> int:
     if others:
         raise ConfigurationError(f"got {name} and {', '.join(others)}: show takes one preset")
     experiment = chosen_experiment(name, args)
+    load_torch()
     inputs, outputs = _sizes(experiment)
     counts = parameter_counts(experiment.model, inputs, outputs)
     shapes, backends = _network(experiment, inputs, outputs)
@@ -51,7 +52,8 @@ def run(args: argparse.Namespace) -> int:
             }
         )
         return 0
-    print(f"{experiment.name} ({experiment.protocol} protocol)\n")
+    whose = "the paper's" if experiment.protocol == "paper" else "passnet's own"
+    print(f"{experiment.name} (protocol: {whose})\n")
     print(_paper(experiment))
     if experiment.aim is not None:
         print(f"aim: {experiment.aim.metric} {figure(experiment.aim.value)}")
@@ -62,8 +64,8 @@ def run(args: argparse.Namespace) -> int:
     print(table(("parameter", "shape"), list(shapes.items())))
     print("\nbackends on this machine, fastest first:")
     print(table(("backend", "can run it"), list(backends.items())))
-    print("\nsettings (change any with --set key=value):")
-    print(table(("key", "value"), _rows(settings(experiment))))
+    print("\nsettings (change any with --set 'key=value'):")
+    print(table(("key", "value"), list(typed_settings(experiment).items())))
     return 0
 
 
@@ -115,14 +117,3 @@ def _network(
             reasons = module.explain_backends(x)
             return shapes, {n: "yes" if r is None else f"no: {r}" for n, r in reasons.items()}
     raise AssertionError(f"{type(network).__name__} has no layer that says who runs it")
-
-
-def _rows(values: dict[str, Any]) -> list[tuple[str, Any]]:
-    """A row for each setting; a group that is one of several kinds has its kind for a value."""
-    rows = []
-    for key, value in values.items():
-        if not isinstance(value, dict):
-            rows.append((key, "none" if value is None else value))
-        elif "kind" in value:
-            rows.append((key, value["kind"]))
-    return rows

@@ -34,3 +34,9 @@ def leaving_at_once(words: str = "nothing was running") -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def load_torch() -> None:
+    """Import PyTorch, which takes seconds; a signal meanwhile ends the process."""
+    with leaving_at_once():
+        import torch  # noqa: F401

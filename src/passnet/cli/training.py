@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from passnet.cli.choice import add_names, add_overrides, chosen_experiment, chosen_names
+from passnet.cli.choice import add_names, add_overrides
 from passnet.cli.data import add_data_dir
+from passnet.cli.device import add_device, check_device
 from passnet.cli.errors import INTERRUPTED, failure_status
 from passnet.cli.numbers import count_of, minutes
-from passnet.cli.seeds import parse_seeds
 from passnet.cli.signals import leaving_at_once
 from passnet.cli.tables import figure, print_json, table, thousands
-from passnet.config import ConfigurationError, Experiment
-from passnet.config.run_folder import EXPERIMENT_FILE
-from passnet.experiments import names
+from passnet.cli.training_plans import training_plans
+from passnet.cli.wording import as_options, in_options
+from passnet.config import Experiment
 
 if TYPE_CHECKING:
     from passnet.training import Result
@@ -66,7 +65,7 @@ def add(commands) -> None:
         "--seeds",
         metavar="SEEDS",
         help="one run for each of these seeds, side by side on a GPU: a range or a list such as "
-        "0..4 or 1,5,7, not how many",
+        "0..4 or 1,5,7; for one seed --seed",
     )
     parser.add_argument(
         "--out",
@@ -74,7 +73,7 @@ def add(commands) -> None:
         help="folder of the run (default runs/NAME/seed-N); of several, a folder for all of them",
     )
     add_data_dir(parser)
-    parser.add_argument("--device", help="cpu, cuda, cuda:1 …; default a GPU where there is one")
+    add_device(parser)
     parser.add_argument(
         "--backend",
         choices=("auto", "cuda", "cpu", "eager", "reference"),
@@ -84,6 +83,7 @@ def add(commands) -> None:
     parser.add_argument(
         "--at-once",
         type=count_of("runs, such as 6"),
+        default=6,
         metavar="N",
         help="how many of several runs share a GPU at a time, the others wait (6); a CPU takes "
         "one after another",
@@ -108,7 +108,8 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _train(args: argparse.Namespace) -> int:
-    plans = _plans(args)
+    check_device(args.device)
+    plans = training_plans(args)
     from passnet.cli.display import watching
     from passnet.training import Interrupted, RunError, train, train_together
 
@@ -119,7 +120,7 @@ def _train(args: argparse.Namespace) -> int:
         "tensorboard": args.tensorboard,
         "minutes": args.minutes,
     }
-    with watching(quiet=args.quiet) as listener_for:
+    with watching(quiet=args.quiet) as listener_for, in_options():
         if len(plans) == 1:
             ((experiment, folder),) = plans
             found = [train(experiment, folder, listener=listener_for(experiment.name), **options)]
@@ -128,15 +129,15 @@ def _train(args: argparse.Namespace) -> int:
                 [experiment for experiment, _ in plans],
                 [folder for _, folder in plans],
                 listeners=[listener_for(f"{e.name} seed {e.seed}") for e, _ in plans],
+                at_once=args.at_once,
                 **options,
-                **({} if args.at_once is None else {"at_once": args.at_once}),
             )
     failed = []
     for (experiment, _), result in zip(plans, found, strict=True):
         if isinstance(result, RunError):
             failed.append(result)
             which = f"{experiment.name} seed {experiment.seed}: " if len(plans) > 1 else ""
-            print(f"passnet: {which}{result}", file=sys.stderr)
+            print(f"passnet: {which}{as_options(result)}", file=sys.stderr)
     if any(isinstance(error, Interrupted) for error in failed):
         return INTERRUPTED
     pairs = [(p[1], r) for p, r in zip(plans, found, strict=True) if not isinstance(r, RunError)]
@@ -177,69 +178,3 @@ def _print_results(
             print(f"{folder} ended early, {result.stopped}: {more}")
     for note in dict.fromkeys(note for experiment, _ in plans for note in experiment.notes):
         print(f"note: {note}")
-
-
-def _plans(args: argparse.Namespace) -> list[tuple[Experiment, Path]]:
-    """Which experiments are to run in which folders."""
-    if args.seeds is not None and args.seed is not None:
-        raise ConfigurationError("--seed and --seeds: give one of them")
-    seeds = parse_seeds(args.seeds) if args.seeds else [args.seed]
-    plans = []
-    args.names = list(dict.fromkeys(chosen_names(args)))
-    for name in args.names:
-        if (Path(name) / EXPERIMENT_FILE).is_file():
-            plans.append(_saved(name, args))
-            continue
-        if name not in names() and Path(name).is_dir():
-            raise ConfigurationError(_no_run(Path(name)))
-        experiment = chosen_experiment(name, args)
-        for seed in seeds:
-            chosen = experiment if seed is None else dataclasses.replace(experiment, seed=seed)
-            plans.append((chosen, _folder(chosen, args)))
-    folders = [folder.resolve() for _, folder in plans]
-    twice = next((folder for folder in folders if folders.count(folder) > 1), None)
-    if twice is not None:
-        raise ConfigurationError(f"two of these runs are in {twice}: name each once")
-    around = (place for folder in folders for place in folder.parents)
-    inside = next((place for place in around if (place / EXPERIMENT_FILE).is_file()), None)
-    if inside is not None:
-        raise ConfigurationError(f"{inside} holds a run itself: give a folder outside of it")
-    return plans
-
-
-def _folder(experiment: Experiment, args: argparse.Namespace) -> Path:
-    folder = Path(args.out) if args.out else Path("runs")
-    if not args.out or len(args.names) > 1:
-        folder = folder / experiment.name
-    alone = args.out and not args.seeds and len(args.names) == 1
-    return folder if alone else folder / f"seed-{experiment.seed}"
-
-
-def _no_run(folder: Path) -> str:
-    below = next((place.parent for place in sorted(folder.glob(f"*/{EXPERIMENT_FILE}"))), None)
-    other = f", such as {below}," if below is not None else ""
-    return (
-        f"{folder} is a folder without {EXPERIMENT_FILE}, so it holds no run: give the folder of a "
-        f"run{other} or a preset that `passnet list` shows"
-    )
-
-
-def _saved(name: str, args: argparse.Namespace) -> tuple[Experiment, Path]:
-    given = {
-        "--set": args.overrides,
-        "--text": args.text,
-        "--seed": args.seed,
-        "--seeds": args.seeds,
-        "--out": args.out,
-    }
-    for option, value in given.items():
-        if value not in (None, []):
-            raise ConfigurationError(
-                f"{option} changes an experiment, and {name} is the folder of one that began: "
-                f"name its preset, with --out {name} and --set updates=... to give it more "
-                "updates, and with another --out for all other changes"
-            )
-    from passnet.training import load_run
-
-    folder = Path(name)
-    return load_run(folder).experiment, folder

@@ -16,12 +16,12 @@ class Metric:
 
 
 METRICS = {
-    "cross_entropy_nats": Metric("min", "nats", "mean over all steps, or over examples"),
-    "accuracy": Metric("max", "fraction", "right answers over all steps, or over examples"),
-    "accuracy_on_symbols": Metric("max", "fraction", "right answers where a symbol is asked for"),
+    "cross_entropy_nats": Metric("min", "nats", "mean over all answers"),
+    "accuracy": Metric("max", "fraction", "the fraction of right answers"),
+    "accuracy_on_symbols": Metric("max", "fraction", "the fraction of right symbols"),
     "mse_paper_distribution": Metric("min", "", "one marked number in each half"),
     "mse_author_distribution": Metric("min", "", "both marked numbers anywhere"),
-    "error_percent": Metric("min", "%", "wrong answers over examples"),
+    "error_percent": Metric("min", "%", "wrong answers among a hundred"),
     "squared_hinge": Metric("min", "", "summed over classes, mean over examples"),
     "cross_entropy_nats_micro": Metric("min", "nats", "mean over characters"),
     "cross_entropy_nats_macro": Metric("min", "nats", "mean over sentences of their means"),

@@ -79,7 +79,7 @@ class Model:
         check_range(self, *drops, "zoneout", low=0, high=1, open_high=True)
         self.matrix.check(self.size)
         for name, cells in _SERVES.items():
-            if self.cell not in cells and getattr(self, name) != _default(name):
+            if not self.serves(name) and getattr(self, name) != _default(name):
                 raise ConfigurationError(
                     f"{name}: got {getattr(self, name)!r} with cell {self.cell!r}, but it serves "
                     f"only {' and '.join(cells)}: leave it at {_default(name)!r}"
@@ -101,6 +101,10 @@ class Model:
                 "recurrent_bias: got True with reset 'before', where it is the ordinary bias once "
                 "more: set one of recurrent_bias=false and reset=after"
             )
+
+    def serves(self, name: str) -> bool:
+        """Whether a field means anything with this cell."""
+        return self.cell in _SERVES.get(name, (self.cell,))
 
     @property
     def gates(self) -> int:

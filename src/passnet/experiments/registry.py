@@ -17,9 +17,9 @@ from passnet.experiments import (
     quick,
 )
 
-_ROOMS = (copy_memory, addition, psmnist, characters, highway, beyond, quick)
+_MODULES = (copy_memory, addition, psmnist, characters, highway, beyond, quick)
 _PRESETS: dict[str, Experiment] = {
-    experiment.name: experiment for room in _ROOMS for experiment in room.PRESETS
+    experiment.name: experiment for module in _MODULES for experiment in module.PRESETS
 }
 
 

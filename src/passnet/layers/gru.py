@@ -1,4 +1,4 @@
-"""A drop-in torch.nn.GRU whose state matrices have a structure."""
+"""A drop-in replacement for torch.nn.GRU with structured state matrices."""
 
 from __future__ import annotations
 
@@ -21,25 +21,32 @@ from passnet.ops.backend import Backend
 
 @final
 class GRU(RecurrentLayer):
-    """torch.nn.GRU with `matrix=`, `reset=`, learnable starts and dropout inside the recurrence.
+    """A GRU like torch.nn.GRU, with structured state matrices and dropout inside the recurrence.
 
     The arguments up to `dtype` and all inputs and outputs are those of torch.nn.GRU. Without
-    `matrix` the layer is dense and, with `reset="after"`, computes what torch.nn.GRU computes.
+    `matrix` and `reset` the layer computes the same function as torch.nn.GRU.
 
-    matrix: the structure of the state matrices, such as `LowRankPlusDiagonal(rank=24)`.
-    reset: the reset gate multiplies the state before the candidate's matrix, or its product after.
-    carry_bias: where the carry gate's bias starts: a number (4 keeps most of the state), a vector,
-        or `Chrono(t_max)` to spread the units over time scales.
-    learn_initial_state: the state before the first step is a parameter, starting at zero.
-    recurrent_bias: a second candidate bias behind the reset gate, as torch.nn.GRU has; by default
-        present exactly where torch.nn.GRU has it (dense, reset-after, bias).
-    weight_norm, max_row_norm: the paper's stabilised variant; call `clip_row_norms_(module)` after
-        each optimiser step for the second.
-    init: how parameters start; `passnet.config.initialisation` names the schemes.
-    dropout_input, dropout_state, dropout_output: variational dropout, one mask for a whole
-        sequence; `dropout_input_per="step"` drops whole input steps instead of features.
-    zoneout: probability that a unit keeps its old value at a step.
-    backend: "auto", or one named by `explain_backends(x)`, which then runs or raises its reason.
+    matrix: the structure of the state matrices, such as `LowRankPlusDiagonal(rank=24)`. The
+        default is `Dense()`.
+    reset: where the reset gate acts in the candidate: "after" multiplies the product of matrix
+        and state, "before" multiplies the state that enters the matrix.
+    carry_bias: the starting value of the carry gate's bias: a number (4 keeps most of the state),
+        a tensor of `hidden_size` numbers, or `Chrono(t_max)` to spread units over time scales.
+    learn_initial_state: makes the state before the first step a parameter, which starts at zero.
+    recurrent_bias: a second candidate bias behind the reset gate. By default the layer has it
+        where torch.nn.GRU does: dense matrices, `reset="after"` and `bias=True`.
+    weight_norm: gives the rows of matrices and factors trainable lengths, as in the paper.
+    max_row_norm: the longest row that `clip_row_norms_(module)` leaves. Call that after each
+        optimiser step; the layer does not do it by itself.
+    init: how parameters start: "glorot", "orthogonal-normal", "uniform", "quasi-orthogonal",
+        "balanced" or "torch".
+    dropout_input, dropout_state, dropout_output: variational dropout: each sequence has one mask
+        for all its steps. `dropout_input_per="step"` drops whole input steps instead of features.
+    zoneout: the probability that a unit keeps its old value at a step.
+    backend: "auto", or a name from `explain_backends(x)`. A named backend runs the call or raises
+        `BackendRefused` with the reason.
+
+    Gates are "reset", "carry" and "candidate" (torch.nn's r, z and n).
     """
 
     state_names = ("hidden",)

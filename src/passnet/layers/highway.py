@@ -36,14 +36,22 @@ _USUAL = {
 
 @final
 class Highway(nn.Module):
-    """`num_layers` passthrough layers over depth, each with its own parameters; n in, n out.
+    """A stack of `num_layers` Highway layers, each with its own parameters; `size` in, `size` out.
 
-    matrix: the structure of the candidate's and the transform gate's matrices.
-    activation: "relu" or "tanh", of the candidate.
-    transform_bias: where the transform gates' biases start; below zero the state passes through.
-    batch_norm: in the bottleneck of a low-rank matrix and after it; epsilon 1e-4 is added to the
-        standard deviation.
-    dropout, dropout_bottleneck: on what enters the matrices, and between their two factors.
+    matrix: the structure of the candidate's and the transform gate's matrices. The default is
+        `Dense()`.
+    activation: the candidate's activation, "relu" or "tanh".
+    transform_bias: the starting value of the transform gates' biases. Below zero the state mostly
+        passes through.
+    batch_norm: batch norm after the matrices, and between the factors of a low-rank matrix. It
+        adds 1e-4 to the standard deviation, as the author's code does.
+    dropout: the probability of dropping a number that enters the matrices; the carried state is
+        left alone.
+    dropout_bottleneck: the same between the two factors of a low-rank matrix.
+    max_row_norm: the longest row that `clip_row_norms_(module)` leaves.
+    init: how parameters start, as in `passnet.GRU`.
+
+    Gates are "candidate" and "transform".
     """
 
     def __init__(
@@ -96,7 +104,7 @@ class Highway(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all parameters anew."""
+        """Draw all parameters anew and reset batch norm."""
         for layer in range(self.num_layers):
             self._at(layer).start(
                 self.init, transform_bias=self.transform_bias, generator=generator
@@ -123,14 +131,14 @@ class Highway(nn.Module):
         return rows.reshape(state.shape)
 
     def explain_backends(self, state: Float[Tensor, "... n"]) -> dict[str, str | None]:
-        """For each backend, fastest first, why it cannot run this state: None when it can.
+        """The reason why each backend, fastest first, cannot run this state; None if it can.
 
-        The first that can does: kernels for the norm and the gate of every layer, or PyTorch.
+        The first that can is used: CUDA kernels for batch norm and the gate, or plain PyTorch.
         """
         return highway_backends(state)
 
     def recurrent_matrix(self, gate: str, *, layer: int = 0) -> GateMatrix:
-        """That gate's matrix in that layer, with `.dense()`."""
+        """The matrix of a gate in a layer, a view of the parameters with `.dense()`."""
         if not -self.num_layers <= layer < self.num_layers:
             raise IndexError(f"layer={layer}: this module has layers 0 to {self.num_layers - 1}")
         return self._at(layer).state_matrix(gate)

@@ -1,4 +1,4 @@
-"""A drop-in torch.nn.LSTM whose state matrices have a structure."""
+"""A drop-in replacement for torch.nn.LSTM with structured state matrices."""
 
 from __future__ import annotations
 
@@ -19,11 +19,16 @@ from passnet.ops.backend import Backend
 
 @final
 class LSTM(RecurrentLayer):
-    """torch.nn.LSTM with `matrix=`, learnable starts and dropout inside the recurrence.
+    """An LSTM like torch.nn.LSTM, with structured state matrices and dropout in the recurrence.
 
-    Arguments mean what they mean in `passnet.GRU`; the carry gate is the forget gate, and
-    `Chrono(t_max)` also closes the transform (input) gate to match. The state is (hidden, cell).
-    `proj_size` is refused with a sentence that says what to use instead.
+    The arguments up to `dtype` and all inputs and outputs are those of torch.nn.LSTM; the others
+    mean what they mean in `passnet.GRU`. The state is a pair (hidden, cell).
+
+    carry_bias: the carry gate is the forget gate. `Chrono(t_max)` also starts the bias of the
+        transform (input) gate at minus that of the carry gate.
+    proj_size: only 0 is accepted; the error for other values says what to use instead.
+
+    Gates are "transform", "carry", "candidate" and "output" (torch.nn's i, f, g and o).
     """
 
     state_names = ("hidden", "cell")

@@ -130,11 +130,7 @@ class RecurrentLayer(nn.Module, ABC):
     @property
     def bias(self) -> bool:
         """Whether the gates have biases."""
-        return self._first.bias is not None
-
-    @property
-    def _first(self) -> RecurrentCell:
-        return self._at(0)
+        return self._at(0).bias is not None
 
     def _at(self, index: int) -> RecurrentCell:
         # By name: indexing the list takes a microsecond or two more.
@@ -202,7 +198,7 @@ class RecurrentLayer(nn.Module, ABC):
         """
         x, dtype, starts, sequences = self._read(input, hx, lengths)
         ended = sequences.ended(x.device)
-        call = self._call(self._first, x, None, dtype, starts[0], ended, False)
+        call = self._call(self._at(0), x, None, dtype, starts[0], ended, False)
         return {backend.name: backend.refuses(call) for backend in self._backends()}
 
     def recurrent_matrix(self, gate: str, *, layer: int = 0, reverse: bool = False) -> GateMatrix:

@@ -17,7 +17,7 @@ from passnet.ops.transforms import captured, overridden, plain_only, unwrapped
 if TYPE_CHECKING:
     from passnet.layers.recurrent import RecurrentLayer
 
-MOST = 8
+MOST_CALLS = 8
 """Calls that are remembered of a layer, which differ in the shape of their batch mostly."""
 
 
@@ -91,7 +91,7 @@ def _memory(layer: RecurrentLayer) -> Kinds[_Way]:
     """What is known of a layer's calls."""
     memory = _memories.get(layer)
     if memory is None:
-        memory = _memories[layer] = Kinds(MOST)
+        memory = _memories[layer] = Kinds(MOST_CALLS)
     return memory
 
 

@@ -13,8 +13,7 @@ from passnet.ops.transforms import readable
 
 SYMBOL_TYPES = (torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8)
 
-
-_SYMBOLS = "[T, B] or [T], since whole numbers are symbols; make features real with .float()"
+_SYMBOL_SHAPES = "[T, B] or [T], since whole numbers are symbols; make features real with .float()"
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ def read_sequences(
     if axes not in (1, 2):
         raise ValueError(
             f"the input has shape {tuple(given.shape)}: expected "
-            + ("[T, B, m] or [T, m] features" if features else _SYMBOLS)
+            + ("[T, B, m] or [T, m] features" if features else _SYMBOL_SHAPES)
         )
     batched = axes == 2
     x = given if batched else given.unsqueeze(1)

@@ -22,13 +22,15 @@ from passnet.ops.precision import without_autocast
 
 @final
 class UnitaryRNN(nn.Module):
-    """The uRNN of Arjovsky, Shah and Bengio (2015), Fourier transforms included.
+    """The uRNN of Arjovsky, Shah and Bengio (2015), including its Fourier transforms.
 
-    It takes sequences in the forms that a one-layer torch.nn RNN takes. The output is real,
-    `[T, B, 2 n]`: real parts, then imaginary parts, of the complex state. States, given or final,
-    are complex, `[B, n]`: there is no axis of layers. The initial state is a parameter.
+    It accepts the same forms of input as a one-layer torch.nn.GRU. The output is real,
+    `[T, B, 2 * hidden_size]`: the real parts of the state, then the imaginary parts. States are
+    complex, `[B, hidden_size]`, without an axis for layers. The initial state is a parameter.
 
-    backend: "auto", or one named by `explain_backends(x)`, which then runs or raises its reason.
+    dtype: the type of the real and imaginary parts, float32 or float64.
+    backend: "auto", or a name from `explain_backends(x)`. A named backend runs the call or raises
+        `BackendRefused` with the reason.
     """
 
     def __init__(
@@ -53,7 +55,7 @@ class UnitaryRNN(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all parameters anew."""
+        """Draw all parameters, and the permutation in the matrix, anew."""
         self.cell.start(generator)
 
     def forward(
@@ -62,7 +64,11 @@ class UnitaryRNN(nn.Module):
         hx: Complex[Tensor, "B n"] | None = None,
         lengths: Tensor | list[int] | None = None,
     ) -> tuple[Tensor | PackedSequence, Tensor]:
-        """(output, final state); after a sequence's length outputs are zero, its state is held."""
+        """(output, final state).
+
+        With `lengths`, outputs after the end of a sequence are zero and its final state is that of
+        its last step. Integer inputs, without the feature axis, are symbols.
+        """
         call, sequences = self._read(input, hx, lengths)
         if sequences.batch:
             (output,) = choose(unitary_backends(), self.backend, call).run(call)
@@ -80,9 +86,9 @@ class UnitaryRNN(nn.Module):
         hx: Complex[Tensor, "B n"] | None = None,
         lengths: Tensor | list[int] | None = None,
     ) -> dict[str, str | None]:
-        """For each backend, fastest first, why it cannot run this call: None when it can.
+        """The reason why each backend, fastest first, cannot run this call; None if it can.
 
-        With `backend="auto"` the first that can does.
+        With `backend="auto"` the first that can is used.
         """
         call, _ = self._read(input, hx, lengths)
         return {backend.name: backend.refuses(call) for backend in unitary_backends()}
@@ -120,7 +126,7 @@ class UnitaryRNN(nn.Module):
         return halves if sequences.batched else halves.unsqueeze(0)
 
     def step(self, input: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
-        """One time step for streaming: (output, next state)."""
+        """One time step for streaming: (output, next state). `input` is `[B, m]` or `[m]`."""
         check_tensor(input)
         check_step_shape(input)
         batched = input.dim() == (2 if input.is_floating_point() else 1)

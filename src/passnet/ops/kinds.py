@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 Found = TypeVar("Found")
 PATIENCE = 16
-"""How many calls for each kind that is known may be of others before all are forgotten."""
+"""How many calls in a row, for each kind that is known, are of others before all are forgotten."""
 
 
 class Kinds(Generic[Found]):
@@ -25,6 +25,7 @@ class Kinds(Generic[Found]):
         """None for the first call of a kind; from the second on what `find` finds, once."""
         found = self._found.get(kind)
         if found is not None:
+            self._strangers = 0
             return found
         if kind in self._found:
             found = self._found[kind] = find()

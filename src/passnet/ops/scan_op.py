@@ -27,12 +27,17 @@ from passnet.ops.transforms import (
     unwrapped,
 )
 
-MOST = 64
+MOST_KINDS = 64
 """Kinds of calls that an op remembers; they differ in the shape of their batch mostly."""
 
 
 class ScanOp(Generic[Call]):
-    """The registered pair `passnet::NAME` and `passnet::NAME_backward`."""
+    """The registered pair `passnet::NAME` and `passnet::NAME_backward`.
+
+    An op takes lists of tensors and words, so a call is taken apart for it (`ScanCall.flatten`):
+    `live` tensors have gradients, `fixed` ones have none, `layout` is the rest as a string. `kept`
+    is what a forward returned: the outputs, and what its engine saved for the backward.
+    """
 
     def __init__(
         self,
@@ -45,7 +50,7 @@ class ScanOp(Generic[Call]):
         self.engines = {engine.name: engine for engine in engines}
         self.call_type = call_type
         self._reference = reference
-        self._kinds: Kinds[Again[Call]] = Kinds(MOST)
+        self._kinds: Kinds[Again[Call]] = Kinds(MOST_KINDS)
         self._forward = torch.library.custom_op(
             f"passnet::{name}", self._run_forward, mutates_args=(), schema=_FORWARD_SCHEMA
         )
@@ -80,9 +85,9 @@ class ScanOp(Generic[Call]):
             return without_autocast(call.device, self.engines[engine].outputs, call)
         live, fixed, layout = call.flatten()
         live = [unwrapped(tensor) for tensor in live]
-        return list(self._asked(live, fixed, layout, engine).run(live, fixed, call))
+        return list(self._direct(live, fixed, layout, engine).run(live, fixed, call))
 
-    def _asked(
+    def _direct(
         self, live: Sequence[Tensor], fixed: Sequence[Tensor], layout: str, engine: str
     ) -> Direct[Call]:
         """The call apart from its tensors, as one made over and over if it was made before."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from passnet.tasks.sequential_mnist import SequentialMNIST
     from passnet.tasks.task import Batch, Task, Totals
 
-_HOMES = {
+_MODULE_OF = {
     "Addition": "addition",
     "Batch": "task",
     "CharacterSentences": "character_sentences",
@@ -49,8 +49,8 @@ __all__ = [
 
 def __getattr__(name: str) -> object:
     # Looked up on demand so that `passnet.tasks.data`, which needs no torch, stays quick to import.
-    if name in _HOMES:
-        return getattr(importlib.import_module(f"passnet.tasks.{_HOMES[name]}"), name)
+    if name in _MODULE_OF:
+        return getattr(importlib.import_module(f"passnet.tasks.{_MODULE_OF[name]}"), name)
     raise AttributeError(f"passnet.tasks has no {name!r}; it has {', '.join(__all__)}")
 
 

@@ -50,7 +50,7 @@ def read(
     if path is None:
         folders = ", ".join(map(str, search_path(data_dir)))
         raise DataError(
-            f"{dataset}/{name} is in none of {folders}: run `passnet data fetch {dataset}`, or "
+            f"{dataset}/{name} was not found in {folders}: run `passnet data fetch {dataset}`, or "
             f"name the folder that holds {dataset}/{name} or {dataset}/{name}.gz with --data-dir"
         )
     blocks: list[bytes] = []

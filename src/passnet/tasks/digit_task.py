@@ -32,9 +32,12 @@ class DigitOptions(TypedDict, total=False):
 class DigitTask(Task):
     """Name the digit of an image. Data are read at the first use.
 
-    source: "mnist" (50 000 / 10 000 / 10 000 digits), or "synthetic", which needs no data and has
-        `sizes` digits.
+    source: "mnist" (50 000 / 10 000 / 10 000 digits), or "synthetic", which needs no data.
     pool: averages squares of pixels first, for pool**2 times fewer of them.
+    order: of training digits: "shuffled" anew in each epoch, "fixed" for shuffled once, or "file".
+    data_dir: where MNIST's files are looked for first; then in PASSNET_DATA and the user's cache.
+    check: whether MNIST's files are compared with their published SHA-256.
+    sizes: how many synthetic digits there are of training, validation and test.
     label_smoothing: the share of a training target that all digits have in common.
     mixup: in training a second digit is laid over each one, as strongly as a number between 0 and
         `mixup` says, and has the same share of the target; 0 for none, at most a half.

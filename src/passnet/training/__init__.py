@@ -61,7 +61,7 @@ __all__ = [
 ]
 
 # Names are found on first use, so that events and results can be read without PyTorch.
-_ROOMS = {
+_MODULES = {
     "errors": (
         "CheckpointError",
         "Diverged",
@@ -101,12 +101,12 @@ _ROOMS = {
     ),
     "together": ("train_together",),
 }
-_HOMES = {name: room for room, names in _ROOMS.items() for name in names}
+_MODULE_OF = {name: module for module, names in _MODULES.items() for name in names}
 
 
 def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        return getattr(import_module(f"passnet.training.{_HOMES[name]}"), name)
+    if name in _MODULE_OF:
+        return getattr(import_module(f"passnet.training.{_MODULE_OF[name]}"), name)
     raise AttributeError(f"module 'passnet.training' has no attribute {name!r}")
 
 

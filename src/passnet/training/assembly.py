@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from passnet.config import CharacterTask, Experiment
 from passnet.layers import count_parameters
@@ -30,13 +30,30 @@ Pause = float | Literal["growing"] | None
 """Seconds between checkpoints, None for none by the clock."""
 
 
+class Choices(TypedDict, total=False):
+    """The fields of `Options`, for functions that pass them on."""
+
+    resume: bool
+    backend: str
+    data_dir: str | os.PathLike[str] | None
+    checkpoint_every: int | None
+    checkpoint_seconds: Pause
+    capture: bool
+    tensorboard: bool
+    minutes: float | None
+
+
 @dataclass(frozen=True)
 class Options:
     """How a run is carried out; none of it changes what it computes, but for rounding.
 
+    resume: False refuses a folder that holds a run.
+    backend: who is to run the scans; "auto" is the fastest that can.
+    data_dir: where data files are looked for before anywhere else.
     checkpoint_every, checkpoint_seconds: a checkpoint after so many updates or seconds; "growing"
         is after as many seconds as the run had taken at the last one, within limits.
     capture: False keeps the step out of a CUDA graph.
+    tensorboard: whether TensorBoard events are written, too.
     minutes: the last evaluation that fits into them ends the run, which can go on with more.
     """
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
-from passnet.training.errors import Refused, RunError
+from passnet.training.errors import Refused, RunError, unknown_device
 
 
 @final
@@ -115,10 +115,7 @@ def _read_device(wanted: str | torch.device) -> torch.device:
         # PyTorch's own words name twenty kinds of devices and what built it.
         device = None
     if device is None or device.type not in ("cpu", "cuda"):
-        raise Refused(
-            f"device {str(wanted)!r} was asked for: expected 'cpu', 'cuda', or one of several GPUs "
-            "such as 'cuda:1'"
-        )
+        raise Refused(unknown_device(wanted))
     return device
 
 

@@ -14,6 +14,14 @@ class Refused(RunError):
     """What was asked for cannot be done here: another device, folder or argument would do."""
 
 
+def unknown_device(wanted: object) -> str:
+    """The sentence for a device that has another name than those passnet computes on."""
+    return (
+        f"device {str(wanted)!r} was asked for: expected 'cpu', 'cuda', or one of several GPUs "
+        "such as 'cuda:1'"
+    )
+
+
 @final
 class CheckpointError(RunError):
     """A checkpoint is damaged, foreign, or could not be written."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Unpack
 
 import torch
 
 from passnet.config import Experiment
-from passnet.training.assembly import Options, Pause
+from passnet.training.assembly import Choices, Options
 from passnet.training.distributed import choose_device, current, joined
 from passnet.training.events import Listener, silent
 from passnet.training.result import Result
@@ -21,18 +22,14 @@ def train(
     experiment: Experiment,
     folder: str | os.PathLike[str],
     *,
-    resume: bool = True,
     device: str | torch.device | None = None,
-    backend: str = "auto",
-    data_dir: str | os.PathLike[str] | None = None,
     listener: Listener = silent,
-    checkpoint_every: int | None = None,
-    checkpoint_seconds: Pause = "growing",
-    capture: bool = True,
-    tensorboard: bool = False,
-    minutes: float | None = None,
+    **choices: Unpack[Choices],
 ) -> Result:
     """Train `experiment` in `folder` and return its result, going on from what is saved there.
+
+    The other arguments are the fields of `Options`: resume, backend, data_dir, checkpoint_every,
+    checkpoint_seconds, capture, tensorboard and minutes.
 
     A folder whose run is complete gives its result at once. With resume=False a folder that holds a
     run is refused. With `minutes` the last evaluation that fits into them ends the run; with more,
@@ -42,16 +39,7 @@ def train(
     most 120 seconds apart. Under torchrun all processes call this and train one model together; the
     first writes the files.
     """
-    options = Options(
-        resume=resume,
-        backend=backend,
-        data_dir=data_dir,
-        checkpoint_every=checkpoint_every,
-        checkpoint_seconds=checkpoint_seconds,
-        capture=capture,
-        tensorboard=tensorboard,
-        minutes=minutes,
-    )
+    options = Options(**choices)
     place = choose_device(device)
     devices = [place] if place.type == "cuda" else []
     with (

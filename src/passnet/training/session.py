@@ -63,7 +63,7 @@ class Session:
     def updates(self) -> Iterator[None]:
         """The whole run, pausing after each update and before each batch of an evaluation."""
         with self.folder.guarded() if self.world.first else contextlib.nullcontext():
-            result = self._complete_already()
+            result = self._agreed_result()
             if result is not None and result.diverged:
                 raise Diverged(result.updates)
             if result is None:
@@ -99,7 +99,11 @@ class Session:
             yield
         self._save()
 
-    def _complete_already(self) -> Result | None:
+    def _agreed_result(self) -> Result | None:
+        """The result that the first process finds, in all; None for a run that begins or goes on.
+
+        A folder that holds something else than this run is refused.
+        """
         found = None
         if self.world.first and self.folder.exists():
             if not self.options.resume:
@@ -110,24 +114,31 @@ class Session:
             found = self.folder.result()
             if found is not None:
                 self.folder.check_data(quick_record(self.experiment.task))
-            if found is not None and self._goes_on(found.stopped, found.updates):
+            if found is not None and self._reopens(found):
                 found = None
         record = json.loads(self.world.send(json.dumps(found and found.record()).encode()))
         return None if record is None else Result.of(record)
 
-    def _goes_on(self, stopped: str, update: int) -> bool:
-        """Whether a run that ended so has more minutes now, or more updates."""
-        longer = self._has_more(stopped, update)
-        if longer and not self.folder.can_go_on():
+    def _reopens(self, result: Result) -> bool:
+        """Whether a complete run goes on.
+
+        A copy without checkpoints keeps its result, and is refused where more updates are wanted.
+        """
+        if not self._has_more(result.stopped, result.updates):
+            return False
+        if not self.folder.can_go_on() and result.stopped == ALL_TAKEN:
             raise Refused(
                 f"{self.folder.path} holds a copy without checkpoints, which cannot go on to "
                 f"{self.experiment.updates} updates: train in another folder"
             )
-        return longer or (self.limit.allows_more(stopped) and self.folder.can_go_on())
+        return self.folder.can_go_on()
 
     def _has_more(self, stopped: str | None, update: int) -> bool:
-        cap = self.experiment.updates
-        return stopped == ALL_TAKEN and cap is not None and update < cap
+        """Whether a run that stopped so, after that update, now has more minutes or updates."""
+        if stopped == ALL_TAKEN:
+            cap = self.experiment.updates
+            return cap is not None and update < cap
+        return self.limit.allows_more(stopped)
 
     def _begin(self) -> None:
         self.parts = assemble(self.experiment, options=self.options, world=self.world)
@@ -136,9 +147,7 @@ class Session:
         )
         self.keeper.restore()
         progress = self.parts.training.progress
-        if self.limit.allows_more(progress.stopped) or self._has_more(
-            progress.stopped, progress.update
-        ):
+        if self._has_more(progress.stopped, progress.update):
             progress.stopped = None
         if self.world.first:
             self.folder.reopen()

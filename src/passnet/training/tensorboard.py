@@ -19,8 +19,8 @@ def board_writer() -> Any:
         from torch.utils.tensorboard import SummaryWriter
     except ImportError as error:
         raise Refused(
-            "TensorBoard events need the package tensorboard: pip install 'passnet[tensorboard]', "
-            "or leave them out"
+            "TensorBoard events need the package tensorboard: run pip install '.[tensorboard]' in "
+            "passnet's folder, or leave them out"
         ) from error
     return SummaryWriter
 

@@ -8,13 +8,14 @@ import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Unpack
 
 import torch
 
 from passnet.config import Experiment
 from passnet.ops import BackendRefused
 from passnet.tasks.data import DataError
-from passnet.training.assembly import Options, Pause
+from passnet.training.assembly import Choices, Options
 from passnet.training.distributed import World, choose_device, current
 from passnet.training.errors import Refused, RunError
 from passnet.training.events import Listener, silent
@@ -35,18 +36,11 @@ def train_together(
     experiments: Sequence[Experiment],
     folders: Sequence[str | os.PathLike[str]],
     *,
-    resume: bool = True,
     device: str | torch.device | None = None,
-    backend: str = "auto",
-    data_dir: str | os.PathLike[str] | None = None,
     listener: Listener = silent,
     listeners: Sequence[Listener] | None = None,
-    checkpoint_every: int | None = None,
-    checkpoint_seconds: Pause = "growing",
-    capture: bool = True,
-    tensorboard: bool = False,
-    minutes: float | None = None,
     at_once: int = AT_ONCE,
+    **choices: Unpack[Choices],
 ) -> list[Result | RunError]:
     """Train each experiment in its folder; a run that cannot go on leaves its error in its place.
 
@@ -70,16 +64,7 @@ def train_together(
     place = choose_device(device)
     world = World(place)
     side_by_side = place.type == "cuda" and len(experiments) > 1
-    options = Options(
-        resume=resume,
-        backend=backend,
-        data_dir=data_dir,
-        checkpoint_every=checkpoint_every,
-        checkpoint_seconds=checkpoint_seconds,
-        capture=capture,
-        tensorboard=tensorboard,
-        minutes=minutes,
-    )
+    options = Options(**choices)
     devices = [place] if place.type == "cuda" else []
     with current(place), Requests() as requests, torch.random.fork_rng(devices):
         sessions = [
