@@ -145,17 +145,17 @@ def test_rows_are_counted_above_the_tables(tmp_path):
     assert tables[0] == f"**{TABLES[0].title}**"
     rows = sum(len(table.presets) for table in TABLES)
     assert counted == (
-        f"The paper has {rows} rows: 3 with a finished run here, 1 cut short by time, "
-        f"1 not finished, {rows - 5} not run. Of 3 with a number in the paper and a result here "
-        "(those cut short among them) 2 match it or are better, 1 fall short. Of all 4 with a "
-        "result 3 rest on one seed. Below the tables stands what is known of the reasons."
+        f"The paper has {rows} rows: 3 finished here, 1 cut short by time, 1 not finished, "
+        f"{rows - 5} not run. Of the 3 with a number in the paper and a result here, also when cut "
+        "short, 2 match the paper or are better and 1 fall short; what is known of the reasons "
+        "stands below the tables. 3 of the 4 results rest on one seed."
     )
     found = overview(group_runs(find_runs([runs])))
     assert (found.good, found.short, found.single) == (2, ("psmnist/lr-gru-128-24",), 3)
     assert "reasons" not in readme_results([runs])
     (runs / "none").mkdir()
     assert readme_results([runs / "none"]).startswith(
-        f"The paper has {rows} rows: 0 with a finished run here, {rows} not run.\n\n"
+        f"The paper has {rows} rows: 0 finished here, {rows} not run.\n\n"
     )
 
 

@@ -66,20 +66,23 @@ def in_words(found: Overview, *, reasons: bool) -> str:
         "not finished": len(found.begun),
         "not run": len(found.missing),
     }
-    states = [f"{found.whole} with a finished run here"]
+    states = [f"{found.whole} finished here"]
     states += [f"{count} {state}" for state, count in left.items() if count]
     sentences = [f"The paper has {found.rows} rows: {', '.join(states)}."]
     compared, done = found.good + len(found.short), found.whole + len(found.cut_short)
     if compared:
-        cut = " (those cut short among them)" if found.cut_short else ""
+        cut = ", also when cut short," if found.cut_short else ""
         sentences.append(
-            f"Of {compared} with a number in the paper and a result here{cut} {found.good} match "
-            f"it or are better, {len(found.short)} fall short."
+            f"Of the {compared} with a number in the paper and a result here{cut} {found.good} "
+            f"match the paper or are better and {len(found.short)} fall short"
+            + (
+                "; what is known of the reasons stands below the tables."
+                if found.short and reasons
+                else "."
+            )
         )
     if done:
-        sentences.append(f"Of all {done} with a result {found.single} rest on one seed.")
-    if found.short and reasons:
-        sentences.append("Below the tables stands what is known of the reasons.")
+        sentences.append(f"{found.single} of the {done} results rest on one seed.")
     return " ".join(sentences)
 
 
