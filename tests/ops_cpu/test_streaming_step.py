@@ -10,6 +10,7 @@ from torch.utils.flop_counter import FlopCounterMode
 
 import passnet
 from passnet.config.matrix import BlockDiagonal, Dense, LowRank, LowRankPlusDiagonal
+from passnet.equations import STRUCTURES
 from passnet.layers.streaming import short_step
 from passnet.ops.cpu import installed
 
@@ -65,6 +66,10 @@ def test_the_short_way_follows_the_parameters() -> None:
     layer.cells[0].bias.data = torch.randn(3, 9)
     both()
     layer.reset_parameters()
+    both()
+    layer.cells[0].reset = "before"
+    both()
+    layer.cells[0].recurrent.structure = STRUCTURES["low_rank"]
     both()
 
 

@@ -18,7 +18,7 @@ from passnet.ops.transforms import overridden, transformed
 if TYPE_CHECKING:
     from passnet.layers.recurrent import RecurrentLayer
 
-_prepared: WeakKeyDictionary[nn.Module, tuple[tuple, CellStep | None]] = WeakKeyDictionary()
+_prepared: WeakKeyDictionary[nn.Module, tuple[list, CellStep | None]] = WeakKeyDictionary()
 
 
 def check_step(layer: RecurrentLayer, input: object) -> None:
@@ -82,7 +82,8 @@ def short_step(
 def _short_step(
     layer: RecurrentLayer, x: Tensor, state: Sequence[Tensor]
 ) -> tuple[Tensor, list[Tensor]] | None:
-    cells = layer.cells._modules.values()
+    # By name: a module takes longer to find its parts by attribute.
+    cells = layer._modules["cells"]._modules.values()  # pyright: ignore
     shape, dtype = (len(cells), x.shape[0], layer.hidden_size), state[0].dtype
     for part in state:
         alike = part.dtype == dtype and part.device == x.device
@@ -131,12 +132,13 @@ def _step_of(cell) -> CellStep | None:
     """The cell's prepared step; prepared again when a parameter has moved."""
     own, matrix = cell._parameters, cell._modules["recurrent"]
     stored = matrix._parameters
-    tensors = [t for t in (*own.values(), *stored.values()) if t is not None]
-    placed = [(t.data_ptr(), t.shape, t.is_contiguous()) for t in tensors]
-    places = (*own, *stored, *placed)
+    seen = [getattr(cell, "reset", None), matrix.weight_norm, matrix.structure, *own, *stored]
+    for tensor in (*own.values(), *stored.values()):
+        if tensor is not None:
+            seen += (tensor.data_ptr(), tensor.shape, tensor.is_contiguous())
     found = _prepared.get(cell)
-    if found is None or found[0] != places:
-        found = places, _prepare(cell, own, matrix)
+    if found is None or found[0] != seen:
+        found = seen, _prepare(cell, own, matrix)
         _prepared[cell] = found
     return found[1]
 

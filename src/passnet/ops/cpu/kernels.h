@@ -76,6 +76,7 @@ static int NAME(run_step)(const scan_call *given, const step_input *in) {
 #undef block
 #undef EACH_VECTOR
 #undef SUM_LENGTH
+#undef AHEAD_ONCE
 #undef BLOCK
 #undef WIDTH
 #undef MANTISSA

@@ -77,6 +77,27 @@ INLINE REAL NAME(total)(vec v) {
 #endif
     return v[0];
 }
+
+/* The totals of four vectors, each summed in the order of `total`. */
+INLINE void NAME(totals)(const vec *v, REAL *to) {
+#if defined(__clang__) || LANES < 4
+    UNROLL for (int q = 0; q < 4; q++) to[q] = NAME(total)(v[q]);
+#else
+    const bits lane = {COUNTED};
+    /* Two halves meet, then two quarters: first those of a pair of vectors, then of all four. */
+    const bits half = lane % (BITS)(LANES / 2) + lane / (BITS)(LANES / 2) * (BITS)LANES;
+    const bits quarter = lane % (BITS)(LANES / 4) + lane / (BITS)(LANES / 4) * (BITS)(LANES / 2);
+    vec low = __builtin_shuffle(v[0], v[1], half) +
+              __builtin_shuffle(v[0], v[1], half + (BITS)(LANES / 2));
+    vec high = __builtin_shuffle(v[2], v[3], half) +
+               __builtin_shuffle(v[2], v[3], half + (BITS)(LANES / 2));
+    vec sum = __builtin_shuffle(low, high, quarter) +
+              __builtin_shuffle(low, high, quarter + (BITS)(LANES / 4));
+    UNROLL for (int width = LANES / 8; width > 0; width /= 2)
+        sum += __builtin_shuffle(sum, lane + (BITS)width);
+    UNROLL for (int q = 0; q < 4; q++) to[q] = sum[q * (LANES / 4)];
+#endif
+}
 #undef COUNTED
 
 /* For y <= 0: e^y = scale * (1 + *rest), by y = k ln 2 + r and a Taylor series for e^r - 1, which

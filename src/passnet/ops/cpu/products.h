@@ -123,6 +123,9 @@ TARGET static void NAME(multiply)(int64_t rows, const REAL *a, int64_t a_row, co
     }
 }
 
+/* A weight that is read once a step is asked for early, and not to stay in the cache. */
+#define AHEAD_ONCE 256
+
 /* to[i] = weight[i] . x, with the weight as the caller stores it: for so few rows that packing
  * would cost more than the product. */
 TARGET static void NAME(dots)(const REAL *x, const REAL *weight, int64_t depth, int64_t count,
@@ -137,7 +140,10 @@ TARGET static void NAME(dots)(const REAL *x, const REAL *weight, int64_t depth, 
         }
         for (int64_t k = 0; k < whole; k += LANES) {
             vec part = NAME(load)(x + k);
-            UNROLL for (int q = 0; q < 4; q++) sum[q] += part * NAME(load)(row[q] + k);
+            UNROLL for (int q = 0; q < 4; q++) {
+                __builtin_prefetch(row[q] + k + AHEAD_ONCE, 0, 0);
+                sum[q] += part * NAME(load)(row[q] + k);
+            }
         }
         if (rest) {
             vec part = NAME(load_some)(x + whole, rest);
@@ -145,7 +151,7 @@ TARGET static void NAME(dots)(const REAL *x, const REAL *weight, int64_t depth, 
                 sum[q] += part * NAME(load_some)(row[q] + whole, rest);
         }
         REAL found[4];
-        UNROLL for (int q = 0; q < 4; q++) found[q] = NAME(total)(sum[q]);
+        NAME(totals)(sum, found);
         for (int q = 0; q < 4 && i + q < count; q++) to[i + q] = found[q];
     }
 }
