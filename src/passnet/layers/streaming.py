@@ -98,10 +98,10 @@ def _short_step(
         if run is None or dtype != run.dtype or not _takes(run, layer, x):
             return None
         if not x.is_floating_point():
-            read = x.long() if run.reads_symbols else _one_hot(x, run.width, dtype)
-            if read is None:
+            x = x.long()
+            # Those on a GPU are taken at their word: a look at them would wait for it.
+            if not (x.is_cuda or all([0 <= symbol < run.width for symbol in x.tolist()])):
                 return None
-            x = read
         following.append(run(x.contiguous(), [part[index].contiguous() for part in parts]))
         x = following[-1][0]
     if one:
@@ -117,15 +117,6 @@ def _takes(run: CellStep, layer: RecurrentLayer, x: Tensor) -> bool:
         and x.device == run.device
         and (x.dtype in SYMBOL_TYPES or (x.dtype == run.dtype and x.shape[1] == run.width))
     )
-
-
-def _one_hot(symbols: Tensor, width: int, dtype: torch.dtype) -> Tensor | None:
-    """Symbols as the features they stand for, or None where one of them does not exist."""
-    rows = torch.zeros(len(symbols), width, dtype=dtype)
-    try:
-        return rows.scatter_(1, symbols.long().unsqueeze(1), 1.0)
-    except RuntimeError:
-        return None
 
 
 def _step_of(cell) -> CellStep | None:

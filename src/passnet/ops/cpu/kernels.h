@@ -58,7 +58,10 @@ static int NAME(run_step)(const scan_call *given, const step_input *in) {
         const REAL *weight = (const REAL *)in->weight + g * n * in->width;
         for (int64_t r = 0; r < rows; r++) {
             REAL *to = memory + g * slot + r * n;
-            NAME(dots)((const REAL *)in->input + r * in->width, weight, in->width, n, to);
+            if (in->input)
+                NAME(dots)((const REAL *)in->input + r * in->width, weight, in->width, n, to);
+            else
+                for (int64_t i = 0; i < n; i++) to[i] = weight[i * in->width + in->symbols[r]];
             for (int64_t i = 0; in->bias && i < n; i++)
                 to[i] += ((const REAL *)in->bias)[g * n + i];
         }

@@ -37,7 +37,7 @@ class StepStruct(ctypes.Structure):
     """`step_input` of scan.h."""
 
     _fields_ = [("width", ctypes.c_int64)] + [
-        (name, ctypes.c_void_p) for name in ("input", "weight", "bias")
+        (name, ctypes.c_void_p) for name in ("input", "symbols", "weight", "bias")
     ]
 
 

@@ -47,10 +47,11 @@ typedef struct {
     void *grad_initial_cell;
 } scan_call;
 
-/* What gives a single step its drive: W x + b. */
+/* What gives a single step its drive: W x + b, or a column of W for a symbol. */
 typedef struct {
     int64_t width;           /* m */
-    const void *input;       /* [B, m] */
+    const void *input;       /* [B, m], or NULL where there are symbols */
+    const int64_t *symbols;  /* [B], from 0 to m - 1 */
     const void *weight;      /* [G, n, m] */
     const void *bias;        /* [G, n] or NULL */
 } step_input;

@@ -32,7 +32,6 @@ class CellStep:
     backend: ClassVar[str] = "cpu"
     most: ClassVar[float] = FEW
     """Sequences a step takes."""
-    reads_symbols: ClassVar[bool] = False
 
     def __init__(self, cell: CellTensors, library: Library) -> None:
         _, units, width = cell.input_weight.shape
@@ -53,12 +52,18 @@ class CellStep:
         self.dtype, self.device = cell.input_weight.dtype, cell.input_weight.device
 
     def __call__(self, x: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The next state, from contiguous x `[B, m]` and the state before, of any shape."""
+        """The next state, from contiguous x and the state before, of any shape.
+
+        x is `[B, m]` features, or `[B]` symbols that exist.
+        """
         call = ScanStruct.from_buffer_copy(self._call)
         given = StepStruct.from_buffer_copy(self._given)
         following = tuple([torch.empty_like(part) for part in state])
         call.batch = x.shape[0]
-        given.input = x.data_ptr()
+        if x.is_floating_point():
+            given.input = x.data_ptr()
+        else:
+            given.symbols = x.data_ptr()
         call.initial, call.states = state[0].data_ptr(), following[0].data_ptr()
         if len(state) > 1:
             call.initial_cell, call.cells = state[1].data_ptr(), following[1].data_ptr()

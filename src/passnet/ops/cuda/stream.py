@@ -29,7 +29,6 @@ class CellStep:
     backend: ClassVar[str] = "cuda"
     most: ClassVar[float] = math.inf
     """Sequences a step takes."""
-    reads_symbols: ClassVar[bool] = True
 
     def __init__(self, cell: CellTensors, call: Call, chip: Chip, family: ModuleType) -> None:
         self._cell, self._where = cell, (chip, family, call)
