@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from passnet.report.plan import Places
 from passnet.report.targets import targets
 
 ADDITION = "addition-750/lr-gru-128-24"
+RESULTS = Path(__file__).parents[2] / "results"
 PUBLISHED = ["experiment.json", "metrics.jsonl", "result.json"]
 
 
@@ -85,6 +87,16 @@ def test_a_table_is_run_published_and_reported(tiny, tmp_path, capsys, monkeypat
     assert all(run["value"] is not None for run in record["runs"])
     assert record["written"] == ["report.html", "README.md"] and said.err == ""
     assert files(tmp_path / "results") == before
+
+
+def test_what_is_said_of_all_rows_is_said_once(tmp_path, capsys, monkeypatch):
+    shutil.copytree(RESULTS / "psmnist", tmp_path / "results" / "psmnist")
+    monkeypatch.chdir(tmp_path)
+    no_training(monkeypatch)
+    assert reproduce("table1", "--seeds", "1", "--quiet") == 0
+    said = capsys.readouterr().out
+    assert said.count("validated every 3000 updates") == 1
+    assert said.endswith("Every row that was run: validated every 3000 updates, not 300.\n")
 
 
 def test_a_further_seed_is_all_that_is_run(tiny, tmp_path, capsys):

@@ -190,10 +190,14 @@ def _carry_out(
 
 
 def _rows(target: Target, places: Places) -> str:
+    from passnet.report.alike import alike
     from passnet.report.groups import group_runs
     from passnet.report.lines import HEADER, write_line
     from passnet.report.read import find_runs
 
     runs = find_runs([places.results]) if places.results.is_dir() else []
     groups = {group.name: group for group in group_runs(runs) if group.is_preset}
-    return table(HEADER, [write_line(name, groups.get(name)).cells for name in target.presets])
+    shared = alike(target.presets, groups.values())
+    lines = [write_line(name, groups.get(name), said=shared.remarks) for name in target.presets]
+    rows = table(HEADER, [line.cells for line in lines])
+    return f"{rows}\n\n{shared.sentence}" if shared.sentence else rows

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from passnet.report.describe import places_text
 from passnet.report.groups import Group
-from passnet.report.paper import Table
 
 
 @dataclass(frozen=True)
@@ -23,9 +22,9 @@ class Alike:
         return f"Every row that was run: {'; '.join(self.remarks)}." if self.remarks else ""
 
 
-def alike(table: Table, groups: Iterable[Group]) -> Alike:
-    """What is common to the finished rows of a table, of which there have to be several."""
-    done = [g for g in groups if g.is_preset and g.name in table.presets and g.finished]
+def alike(presets: Collection[str], groups: Iterable[Group]) -> Alike:
+    """What is common to the finished rows of these presets, of which there have to be several."""
+    done = [g for g in groups if g.is_preset and g.name in presets and g.finished]
     if len(done) < 2:
         return Alike()
     places = {places_text(group) for group in done}

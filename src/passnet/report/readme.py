@@ -133,7 +133,7 @@ def _passages(path: Path, folders: Iterable[Folder], benchmarks: Folder | None) 
 def _section(table: Table, groups: Sequence[Group]) -> str:
     by_name = {group.name: group for group in groups if group.is_preset}
     header, rule = f"| {' | '.join(HEADER)} |", "|---|--:|---|--:|--:|--:|--:|---|"
-    shared = alike(table, groups)
+    shared = alike(table.presets, groups)
     lines = [f"**{table.title}**", ""]
     lines += [shared.sentence, ""] if shared.sentence else []
     lines += [header, rule]

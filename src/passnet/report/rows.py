@@ -53,7 +53,7 @@ def write_table(
     """One row for each preset of the table, run or not; `about` has the anchors of notes on it."""
     by_name = {group.name: group for group in groups if group.is_preset}
     chances = _chances(groups)
-    shared = alike(table, groups)
+    shared = alike(table.presets, groups)
     columns = columns_of(table, shared.place)
     rows, notes = [], []
     for name in table.presets:

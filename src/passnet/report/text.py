@@ -73,7 +73,7 @@ def _left_out(count: int) -> list[str]:
 def _remarks(groups: Sequence[Group]) -> list[str]:
     lines, said = [], {}
     for table in (*TABLES, BEYOND):
-        shared = alike(table, groups)
+        shared = alike(table.presets, groups)
         said |= dict.fromkeys(table.presets, shared.remarks)
         lines += [f"{table.title}. {shared.sentence}"] if shared.sentence else []
     for group in groups:
