@@ -27,9 +27,9 @@ STEPWISE_REPEATS = 4
 TOGETHER, IN_A_ROW, STEPS_IN_A_ROW = 20.0, 20, 100
 """On a GPU calls are timed together, as in training: so many milliseconds of them, but at most
 twenty. Steps of a stream are timed by the hundred everywhere."""
-WARMING = 3
-"""At most so many calls before those: what ran last has filled the caches of the host with its own,
-as nothing does in a training loop."""
+WARMING = 5
+"""One more for each so many comes before those and is not timed: what ran last has filled the
+caches with its own, as nothing does in a training loop or a stream."""
 
 
 @dataclass(frozen=True)
@@ -233,13 +233,16 @@ def _steps(case: Case, found: dict[str, Contender], device: str, repeats: int) -
     start = torch.zeros(1, case.n, device=device)
     theirs = start if case.cell == "gru" else (start, start)
     works = {
-        ContenderName(OURS): _without_grad(lambda: ours.step(x, state)),
-        ContenderName(name): _without_grad(lambda: cell(x, theirs)),
+        ContenderName(OURS): lambda: ours.step(x, state),
+        ContenderName(name): lambda: cell(x, theirs),
     }
     one = Case(case.name, case.n, case.d, 1, 1, case.m, case.cell, case.reset, case.tied)
     cells = {OURS: found[OURS], name: Contender("cell", cell)}
     # Milliseconds on a CPU that others use too: more of them.
-    rows = _timed(one, cells, works, "one step", device, max(repeats, 30 if device == "cpu" else 0))
+    often = max(repeats, 30 if device == "cpu" else 0)
+    # A stream stops recording gradients once, not at every step.
+    with torch.no_grad():
+        rows = _timed(one, cells, works, "one step", device, often)
     ours.train()
     return rows
 
@@ -268,18 +271,16 @@ def _calls(name: ContenderName, pass_: str, device: str, rough: Callable[[], flo
 
 
 def _milliseconds(work: Callable[[], object], device: str, calls: int) -> float:
-    """Of one call among several in a row; on a GPU nothing waits for each.
-
-    There some of them that are not timed come first.
-    """
+    """Of one call among several in a row, behind some that are not timed; on a GPU nothing waits
+    for each."""
+    for _ in range(calls // WARMING):
+        work()
     if device == "cpu":
         start = time.perf_counter()
         for _ in range(calls):
             work()
         return 1e3 * (time.perf_counter() - start) / calls
     begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    for _ in range(min(WARMING, calls - 1)):
-        work()
     torch.cuda.synchronize()
     begin.record()
     for _ in range(calls):
