@@ -86,12 +86,12 @@ def judged(gpu: Streaming, layer, batch: int, x=None) -> None:
     if x is None:
         x = torch.randn(batch, layer.input_size)
     with torch.no_grad():
-        short = streaming.short_step(layer, x, layer._split(state))
+        short = streaming.short_step(layer, x, state)
         assert short is not None
         output, following = short
         expected = gpu.scan(layer, x, state)
     assert torch.equal(output, expected[0][-1])
-    assert all(map(torch.equal, following, expected))
+    assert all(map(torch.equal, layer._split(following), expected))
     assert_right(output, layer, x, state)
 
 
@@ -129,7 +129,7 @@ def test_of_a_large_layer(gpu, kind, monkeypatch):
     with torch.no_grad():
         layer = KINDS[kind](5, 40, matrix=passnet.LowRankPlusDiagonal(4))
         state, x = started(layer, 2), torch.ones(2, 5)
-        short = streaming.short_step(layer, x, layer._split(state))
+        short = streaming.short_step(layer, x, state)
     assert chip.families == [large]
     assert_right(short[0], layer, x, state)
 
@@ -143,15 +143,15 @@ def test_what_no_kernel_serves_goes_the_long_way(gpu):
             passnet.GRU(5, 24, matrix=passnet.LowRank(3), weight_norm=True),
             passnet.GRU(5, 24, matrix=passnet.LowRank(3), backend="reference"),
         ):
-            assert streaming.short_step(layer, x, [started(layer, 2)]) is None
+            assert streaming.short_step(layer, x, started(layer, 2)) is None
         double = passnet.GRU(5, 24, matrix=passnet.LowRank(3)).double()
         state = started(double, 2).double()
-        assert streaming.short_step(double, x.double(), [state]) is None
+        assert streaming.short_step(double, x.double(), state) is None
         layer = passnet.GRU(5, 24, matrix=passnet.LowRank(3))
         layer.cells[0].bias.data = layer.cells[0].bias.data.double()
-        assert streaming.short_step(layer, x, [started(layer, 2)]) is None
+        assert streaming.short_step(layer, x, started(layer, 2)) is None
         layer.cells[0].bias.data = torch.zeros(24, 3).mT
-        assert streaming.short_step(layer, x, [started(layer, 2)]) is None
+        assert streaming.short_step(layer, x, started(layer, 2)) is None
         layer = passnet.GRU(5, 24, matrix=passnet.LowRank(3))
         chip.chip.unavailable = "there is no compiler"
-        assert streaming.short_step(layer, x, [started(layer, 2)]) is None
+        assert streaming.short_step(layer, x, started(layer, 2)) is None

@@ -218,6 +218,20 @@ def test_a_step_after_a_matrix_was_turned_in_place(kind):
     assert torch.equal(layer.step(x, state)[0], layer(x.unsqueeze(0), state)[0][0])
 
 
+@each_kind
+@torch.no_grad()
+def test_a_step_after_a_factor_took_another_shape(kind):
+    """Nonsense, which a step refuses as a sequence does and not computes as it was before."""
+    layer = randomised(KINDS[kind](M, SIZE, matrix=passnet.LowRank(3)))
+    x, state = signed(B, M), layer(signed(T, B, M))[1]
+    layer.step(x, state)
+    expand = layer.cells[0].recurrent.expand
+    expand.data = expand.data.view(len(expand), 3, SIZE)
+    for call in (lambda: layer(x.unsqueeze(0), state), lambda: layer.step(x, state)):
+        with pytest.raises((RuntimeError, ValueError)):
+            call()
+
+
 @torch.no_grad()
 def test_a_step_of_a_pruned_inner_bias():
     layer = randomised(passnet.GRU(M, SIZE, matrix=passnet.LowRank(3), recurrent_bias=True))

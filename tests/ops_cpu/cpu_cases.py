@@ -8,11 +8,16 @@ import torch
 from torch import Tensor
 
 from passnet.ops import GruScan, LstmScan, gru_scan, lstm_scan
+from passnet.ops.inputs import Inputs
 
 
 @dataclass(frozen=True)
 class Case:
-    """One scan; `cell` is "after", "before" or "lstm"."""
+    """One scan; `cell` is "after", "before" or "lstm".
+
+    `inputs` are "features", "features with gradients" or "symbols", `width` of them; without them
+    the drive is given.
+    """
 
     cell: str = "after"
     structure: str = "low_rank_plus_diagonal"
@@ -24,6 +29,9 @@ class Case:
     masks: str | None = None
     hold: str | None = None
     inner_bias: bool = False
+    inputs: str | None = None
+    width: int = 3
+    bias: bool = True
 
     @property
     def gates(self) -> int:
@@ -32,7 +40,8 @@ class Case:
     def tensors(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
         """(those with gradients, constants), in double precision."""
         g, t, b, n, d = self.gates, self.steps, self.batch, self.units, self.rank
-        live = {"drive": _draw(g, t, b, n), "initial": _draw(b, n)}
+        live, fixed = self._driving()
+        live["initial"] = _draw(b, n)
         if self.cell == "lstm":
             live["initial_cell"] = _draw(b, n)
         if self.structure == "dense":
@@ -44,7 +53,6 @@ class Case:
             live["diagonal"] = _draw(g, n)
         if self.inner_bias:
             live["inner_bias"] = _draw(n)
-        fixed = {}
         if self.masks is not None:
             count = {"shared": 1, "each": g}[self.masks]
             fixed["masks"] = (torch.rand(count, b, n) > 0.4).double() / 0.6
@@ -55,22 +63,47 @@ class Case:
                 fixed[name] = torch.rand(t, b, n).double()
         return live, fixed
 
+    def _driving(self) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+        g, t, b, n, m = self.gates, self.steps, self.batch, self.units, self.width
+        if self.inputs is None:
+            return {"drive": _draw(g, t, b, n)}, {}
+        live = {"input_weight": _draw(g, n, m) / m**0.5}
+        if self.bias:
+            live["bias"] = _draw(g, n)
+        if self.inputs == "symbols":
+            return live, {"x": torch.randint(m, (t, b))}
+        x = {"x": _draw(t, b, m)}
+        return (x | live, {}) if self.inputs == "features with gradients" else (live, x)
+
+    def call(self, live: dict[str, Tensor], fixed: dict[str, Tensor]) -> GruScan | LstmScan:
+        """The scan of these tensors, which are those of `tensors` in any type."""
+        rest, fixed = dict(live), dict(fixed)
+        if self.inputs is None:
+            source = rest.pop("drive")
+        else:
+            x = rest.pop("x", fixed.pop("x", None))
+            assert x is not None
+            weight, bias = rest.pop("input_weight"), rest.pop("bias", None)
+            source = Inputs(x, weight, bias, needs_gradient=x.requires_grad)
+        initial = rest.pop("initial")
+        if self.cell == "lstm":
+            cell = rest.pop("initial_cell")
+            return LstmScan(source, initial, cell, tuple(rest.values()), self.structure, **fixed)
+        inner = rest.pop("inner_bias", None)
+        factors = tuple(rest.values())
+        return GruScan(
+            source, initial, factors, self.structure, self.cell, **fixed, inner_bias=inner
+        )
+
     def run(
         self, live: dict[str, Tensor], fixed: dict[str, Tensor], backend: str
     ) -> dict[str, Tensor]:
         """Outputs and the gradient of every live tensor."""
         live = {name: t.detach().requires_grad_() for name, t in live.items()}
-        rest = dict(live)
-        drive, initial = rest.pop("drive"), rest.pop("initial")
-        inner = {"inner_bias": rest.pop("inner_bias")} if self.inner_bias else {}
-        if self.cell == "lstm":
-            cell = rest.pop("initial_cell")
-            call = LstmScan(drive, initial, cell, tuple(rest.values()), self.structure, **fixed)
+        call = self.call(live, fixed)
+        if isinstance(call, LstmScan):
             outputs = dict(zip(("hidden", "cells"), lstm_scan(call, backend=backend), strict=True))
         else:
-            call = GruScan(
-                drive, initial, tuple(rest.values()), self.structure, self.cell, **fixed, **inner
-            )
             outputs = {"states": gru_scan(call, backend=backend)}
         generator = torch.Generator().manual_seed(3)
         arriving = [
@@ -83,7 +116,11 @@ class Case:
 
 
 def cast(tensors: dict[str, Tensor], dtype: torch.dtype) -> dict[str, Tensor]:
-    return {name: tensor.to(dtype) for name, tensor in tensors.items()}
+    """The same in another type, but for symbols."""
+    return {
+        name: tensor.to(dtype) if tensor.is_floating_point() else tensor
+        for name, tensor in tensors.items()
+    }
 
 
 def _draw(*shape: int) -> Tensor:
@@ -117,9 +154,29 @@ _AWKWARD = [
         {"units": 640, "rank": 5, "batch": 2},
     )
 ]
+_DRIVEN = [
+    replace(case, **{"inputs": "features"} | changes)
+    for case in (Case("after"), Case("before"), Case("lstm"))
+    for changes in (
+        {},
+        {"bias": False, "masks": "shared", "hold": "units"},
+        {"inputs": "features with gradients", "width": 70, "batch": 19},
+        {"units": 130, "rank": 24, "batch": 37, "width": 1, "structure": "low_rank"},
+        {"steps": 1, "batch": 4, "units": 301, "width": 17},
+        {"batch": 2, "width": 20},
+        {"width": 600, "masks": "each", "tied": True},
+        {"structure": "dense", "hold": "lengths", "batch": 40},
+        {"inputs": "symbols", "batch": 19},
+        {"inputs": "symbols", "units": 131, "batch": 19, "width": 40, "masks": "each"},
+        {"inputs": "symbols", "bias": False, "structure": "dense"},
+        {"inputs": "symbols", "steps": 2, "batch": 2, "width": 4},
+        {"inputs": "symbols", "units": 131, "batch": 19, "width": 200},
+    )
+]
 CASES = [
     *_PLAIN,
     *_AWKWARD,
+    *_DRIVEN,
     Case("after", inner_bias=True),
     Case("after", "dense", inner_bias=True, masks="each", hold="units"),
 ]

@@ -10,8 +10,10 @@ from cpu_cases import CASES, Case, cast
 from passnet.bench.accuracy import rms
 from passnet.ops import GruScan, LstmScan, gru_scan, lstm_scan
 from passnet.ops.cpu import Library, installed
+from passnet.ops.cpu.engine import driving
 from passnet.ops.gru_scan.cpu import CpuGru
 from passnet.ops.lstm_scan.cpu import CpuLstm
+from passnet.ops.scan import of_live
 
 if isinstance(installed(), str):
     pytest.skip(installed(), allow_module_level=True)
@@ -85,7 +87,7 @@ def _strided(tensor):
 
 
 @pytest.mark.parametrize(
-    "case", [*CASES[:12], *(c for c in CASES if c.tied or c.units == 130)], ids=str
+    "case", [*CASES[:12], *(c for c in CASES if c.tied or c.units == 130 or c.inputs)], ids=str
 )
 def test_every_instruction_set(case: Case) -> None:
     library = installed()
@@ -94,16 +96,9 @@ def test_every_instruction_set(case: Case) -> None:
     live, fixed = cast(live, torch.float32), cast(fixed, torch.float32)
     plain = case.run(live, fixed, "reference")
     truth = case.run(cast(live, torch.float64), cast(fixed, torch.float64), "reference")
-    factors = tuple(live[k] for k in ("weight", "expand", "project", "diagonal") if k in live)
     for name in library.supported:
         engine = (CpuLstm if case.cell == "lstm" else CpuGru)(library.using(name))
-        if case.cell == "lstm":
-            starts = live["initial"], live["initial_cell"]
-            call = LstmScan(live["drive"], *starts, factors, case.structure, **fixed)
-        else:
-            call = GruScan(
-                live["drive"], live["initial"], factors, case.structure, case.cell, **fixed
-            )
+        call = case.call({k: t.requires_grad_(k == "x") for k, t in live.items()}, fixed)
         outputs = engine.forward(call)
         alone = engine.outputs(call)
         assert len(alone) == call.output_count
@@ -114,7 +109,8 @@ def test_every_instruction_set(case: Case) -> None:
         arriving = [
             torch.randn(o.shape, generator=generator, dtype=torch.float64).float() for o in outputs
         ]
-        found = [*outputs, *engine.backward(call, arriving, outputs, kept)]
+        of_all = engine.gradients(call, arriving, call.flatten()[0], [*outputs, *kept], last=False)
+        found = [*outputs, *of_live(call, engine, *of_all)]
         for got, wanted in zip(found, plain, strict=True):
             assert_accurate(
                 got, reference=plain[wanted], truth=truth[wanted], name=f"{name} {wanted}"
@@ -130,6 +126,22 @@ def test_infinite_and_missing_numbers_pass_through_as_in_the_plain_loop() -> Non
     got, wanted = gru_scan(call, backend="cpu"), gru_scan(call, backend="reference")
     assert torch.equal(got.isnan(), wanted.isnan())
     torch.testing.assert_close(got, wanted, rtol=0, atol=0, equal_nan=True)
+
+
+def test_symbols_that_do_not_exist_are_refused() -> None:
+    """A layer says so itself; what was compiled or exported comes here as it is given."""
+    case = Case(inputs="symbols")
+    live, fixed = case.tensors()
+    for wrong in (-1, 3):
+        fixed["x"][2, 1] = wrong
+        with pytest.raises(IndexError, match=rf"symbols go from .*{wrong}.*expected 0 to 2"):
+            gru_scan(case.call(live, fixed), backend="cpu")
+
+
+@pytest.mark.parametrize("batch, width, forms", [(4, 3, True), (3, 3, False), (4, 4000, False)])
+def test_where_the_scan_multiplies_features_itself(batch: int, width: int, forms: bool) -> None:
+    case = Case(inputs="features", units=130, batch=batch, width=width)
+    assert ("input" in driving(case.call(*case.tensors()))) == forms
 
 
 @pytest.mark.parametrize("cell", ["after", "before", "lstm"])

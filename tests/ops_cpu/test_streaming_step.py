@@ -53,7 +53,7 @@ def test_the_short_way_follows_the_parameters() -> None:
     x, state = torch.randn(1, 4), torch.randn(1, 1, 9)
 
     def both():
-        short = short_step(layer, x, (state,))
+        short = short_step(layer, x, state)
         assert short is not None
         long, _ = layer(x.unsqueeze(0), state)
         torch.testing.assert_close(short[0], long[0])
@@ -75,22 +75,26 @@ def test_the_short_way_follows_the_parameters() -> None:
 
 def test_where_the_long_way_is_needed() -> None:
     layer = passnet.GRU(4, 9, matrix=LowRankPlusDiagonal(2))
-    x, state = torch.randn(1, 4), (torch.randn(1, 1, 9),)
+    x, state = torch.randn(1, 4), torch.randn(1, 1, 9)
     assert short_step(layer, x, state) is None, "gradients"
     with torch.no_grad():
         assert short_step(layer, x, state) is not None
-        assert short_step(layer, x.double(), (state[0].double(),)) is None
-        assert short_step(layer, torch.randn(9, 4), (torch.randn(1, 9, 9),)) is None
-        assert short_step(layer, x, (torch.randn(1, 9),)) is None
+        assert short_step(layer, x.double(), state.double()) is None
+        assert short_step(layer, torch.randn(9, 4), torch.randn(1, 9, 9)) is None
+        assert short_step(layer, x, torch.randn(1, 9)) is None
         assert short_step(layer, torch.randn(1, 5), state) is None, "width"
-        assert short_step(layer, x, (state[0].double(),)) is None, "type of the state"
-        assert short_step(layer, x, (torch.nn.Parameter(state[0]),)) is None, "a subclass"
+        assert short_step(layer, x, state.double()) is None, "type of the state"
+        assert short_step(layer, x, torch.nn.Parameter(state)) is None, "a subclass"
+        assert short_step(layer, x, (state,)) is None, "a GRU takes one tensor"
+        lstm = passnet.LSTM(4, 9, matrix=LowRankPlusDiagonal(2))
+        assert short_step(lstm, x, state) is None, "an LSTM takes two"
+        assert short_step(lstm, x, (state, state)) is not None
         for mode in (FlopCounterMode(display=False), DeviceContext("cpu")):
             with mode:
                 assert short_step(layer, x, state) is None, mode
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert short_step(layer, x, state) is None
-        assert torch.vmap(lambda v: layer.step(v, state[0])[0])(x[None]).shape == (1, 1, 9)
+        assert torch.vmap(lambda v: layer.step(v, state)[0])(x[None]).shape == (1, 1, 9)
         handle = layer.register_forward_hook(lambda *_: None)
         assert short_step(layer, x, state) is None, "hooks"
         handle.remove()
@@ -117,19 +121,17 @@ def test_a_wrong_state_raises_the_usual_sentence() -> None:
 def test_symbols_and_single_sequences_take_the_short_way_too(dtype) -> None:
     for layer in _layers(LowRankPlusDiagonal(5)):
         _, state = layer(torch.randn(2, 3, 7))
-        alone = tuple(part[:, 1] for part in layer._split(state))
+        alone = layer._join([part[:, 1] for part in layer._split(state)])
         symbols, features = torch.tensor([6, 0, 3]).to(dtype), torch.randn(7)
         for given, start in (
-            (symbols, layer._split(state)),
+            (symbols, state),
             (symbols[1], alone),
             (features, alone),
         ):
             short = short_step(layer, given, start)
             assert short is not None
-            output, following = layer(given.unsqueeze(0), layer._join(start))
-            torch.testing.assert_close(short[0], output[0])
-            for mine, other in zip(short[1], layer._split(following), strict=True):
-                torch.testing.assert_close(mine, other)
+            torch.testing.assert_close(short[0], layer(given.unsqueeze(0), start)[0][0])
+            torch.testing.assert_close(short[1], layer(given.unsqueeze(0), start)[1])
 
 
 @torch.no_grad()
@@ -154,7 +156,7 @@ def test_numbers_that_do_not_lie_row_after_row() -> None:
         parts = [torch.randn(45, 3, count).permute(2, 1, 0) for _ in layer.state_names]
         x, state = torch.randn(7, 3).t(), layer._join(parts)
         assert not x.is_contiguous() and not parts[0].is_contiguous()
-        short = short_step(layer, x, parts)
+        short = short_step(layer, x, state)
         assert short is not None
         torch.testing.assert_close(short[0], layer(x.unsqueeze(0), state)[0][0])
 

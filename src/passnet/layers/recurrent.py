@@ -174,11 +174,10 @@ class RecurrentLayer(nn.Module, ABC):
         `input` is `[B, m]` or `[m]` (symbols: `[B]` or a scalar); the state is what the sequence
         call takes and returns.
         """
+        quick = None if state is None else short_step(self, input, state)
+        if quick is not None:
+            return quick
         check_step(self, input)
-        if state is not None:
-            quick = short_step(self, input, self._split(state))
-            if quick is not None:
-                return quick[0], self._join(quick[1])
         check_step_shape(input)
         batched = input.dim() == (2 if input.is_floating_point() else 1)
         time = 1 if batched and self.batch_first else 0

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.module import _has_any_global_hook
 
 from passnet.layers.sequences import SYMBOL_TYPES
 from passnet.ops.cell_tensors import CellTensors
-from passnet.ops.precision import autocast_on
 from passnet.ops.stream import CellStep, prepare
-from passnet.ops.transforms import overridden, transformed
+from passnet.ops.transforms import watched
 
 if TYPE_CHECKING:
-    from passnet.layers.recurrent import RecurrentLayer
+    from passnet.layers.recurrent import RecurrentLayer, States
 
 _prepared: WeakKeyDictionary[nn.Module, tuple[list, CellStep | None]] = WeakKeyDictionary()
 
@@ -51,82 +51,113 @@ def check_step_shape(input: Tensor) -> None:
         )
 
 
-def short_step(
-    layer: RecurrentLayer, x: Tensor, state: Sequence[Tensor]
-) -> tuple[Tensor, list[Tensor]] | None:
-    """(output [B, n], next state [L, B, n] each), or None where only the long way will do.
+def short_step(layer: RecurrentLayer, x: Tensor, state: Any):
+    """What `layer.step` gives for these, or None where only the long way will do.
 
     It serves features and symbols outside autograd, autocast, hooks and every tracer: a few
-    sequences on the CPU, any number on a GPU. What is given without a batch comes back without.
+    sequences on the CPU, any number on a GPU. There are few functions on this way: in a stream the
+    weights push Python's own data out of the caches, and a call takes several times what it does
+    elsewhere.
     """
     if (
-        torch.is_grad_enabled()
-        or torch.compiler.is_compiling()
-        or transformed()
-        or overridden()
-        or any([type(given) is not Tensor or given.is_neg() for given in (x, *state)])
+        watched()
+        or layer.bidirectional
+        or (layer.training and (layer.dropout or layer.dropouts.any()))
         or layer.dropouts.zoneout
         or layer._forward_hooks
         or layer._forward_pre_hooks
-        or nn.modules.module._has_any_global_hook()
-        or autocast_on(x.device.type)
+        or _has_any_global_hook()
+        or type(x) is not Tensor
+        or x.is_neg()
     ):
         return None
-    axes = 2 if x.is_floating_point() else 1
-    if x.dim() == axes - 1 and all([part.dim() == 2 for part in state]):
-        found = _short_step(layer, x.unsqueeze(0), [part.unsqueeze(1) for part in state])
-        return found and (found[0].squeeze(0), [part.squeeze(1) for part in found[1]])
-    return _short_step(layer, x, state) if x.dim() == axes else None
-
-
-def _short_step(
-    layer: RecurrentLayer, x: Tensor, state: Sequence[Tensor]
-) -> tuple[Tensor, list[Tensor]] | None:
+    if x.dim() != (2 if x.is_floating_point() else 1):
+        return _without_batch(layer, x, state)
     # By name: a module takes longer to find its parts by attribute.
-    cells = layer._modules["cells"]._modules.values()  # pyright: ignore
-    shape, dtype = (len(cells), x.shape[0], layer.hidden_size), state[0].dtype
+    cells: dict[str, Any] = layer._modules["cells"]._modules  # pyright: ignore
+    names, batch, units = layer.state_names, x.shape[0], layer.hidden_size
+    parts, shape = (state,) if len(names) == 1 else state, (len(cells), batch, units)
+    if type(parts) is not tuple or len(parts) != len(names):
+        return None
+    for part in parts:
+        if type(part) is not Tensor or part.is_neg() or part.shape != shape:
+            return None
+    if len(cells) > 1:
+        return _stacked(layer, x, parts)
+    # The state of a single layer is all there is: nothing to take apart and to stack again. It is
+    # the output too: a copy keeps what is done to one from the other.
+    output = parts[0].new_empty(batch, units)
+    following = _run(layer, cells["0"], x, parts, output)
+    return None if following is None else (output, layer._join(following))
+
+
+def _stacked(layer: RecurrentLayer, x: Tensor, state: States):
+    """The short step of several layers."""
+    steps = []
+    for cell, *parts in zip(layer.cells, *state, strict=True):
+        following = _run(layer, cell, x, parts)
+        if following is None:
+            return None
+        steps.append(following)
+        x = following[0]
+    return x, layer._join([torch.stack(part) for part in zip(*steps, strict=True)])
+
+
+def _without_batch(layer: RecurrentLayer, x: Tensor, state: Any):
+    """The short step of one sequence that has no batch axis."""
+    parts = state if type(state) is tuple else (state,)
+    flat = all([type(part) is Tensor and part.dim() == 2 for part in parts])
+    if not flat or x.dim() != (1 if x.is_floating_point() else 0):
+        return None
+    batched = tuple([part.unsqueeze(1) for part in parts])
+    found = short_step(layer, x.unsqueeze(0), batched if parts is state else batched[0])
+    if found is None:
+        return None
+    output, following = found
+    parts = [part.squeeze(1) for part in layer._split(following)]
+    return output.squeeze(0), layer._join(parts)
+
+
+def _run(
+    layer: RecurrentLayer,
+    cell: nn.Module,
+    x: Tensor,
+    state: Sequence[Tensor],
+    output: Tensor | None = None,
+) -> Sequence[Tensor] | None:
+    """A cell's next state, or None where it has no short step for this input."""
+    step = _step_of(cell)
+    if step is None or layer.backend not in ("auto", step.backend):
+        return None
+    device, dtype = step.device, step.dtype
+    if x.device != device or not 0 < x.shape[0] <= step.most:
+        return None
     for part in state:
-        alike = part.dtype == dtype and part.device == x.device
-        if part.shape != shape or not alike:
+        if part.dtype != dtype or part.device != device:
             return None
-    # The state of a single layer is all there is: nothing to take apart and to stack again.
-    one = len(cells) == 1
-    parts = [(part,) if one else part.unbind() for part in state]
-    following = []
-    for index, cell in enumerate(cells):
-        run = _step_of(cell)
-        if run is None or dtype != run.dtype or not _takes(run, layer, x):
+    if x.dtype == dtype:
+        if x.shape[1] != step.width:
             return None
-        if not x.is_floating_point():
-            x = x.long()
-            # Those on a GPU are taken at their word: a look at them would wait for it.
-            if not (x.is_cuda or all([0 <= symbol < run.width for symbol in x.tolist()])):
-                return None
-        following.append(run(x.contiguous(), [part[index].contiguous() for part in parts]))
-        x = following[-1][0]
-    if one:
-        # The only state is the output too: a copy keeps what is done to one from the other.
-        return x[0].clone(), list(following[0])
-    return x, [torch.stack(part) for part in zip(*following, strict=True)]
-
-
-def _takes(run: CellStep, layer: RecurrentLayer, x: Tensor) -> bool:
-    return (
-        layer.backend in ("auto", run.backend)
-        and 0 < x.shape[0] <= run.most
-        and x.device == run.device
-        and (x.dtype in SYMBOL_TYPES or (x.dtype == run.dtype and x.shape[1] == run.width))
-    )
+    elif x.dtype in SYMBOL_TYPES:
+        x = x.long()
+        # Those on a GPU are taken at their word: a look at them would wait for it.
+        if not (x.is_cuda or all([0 <= symbol < step.width for symbol in x.tolist()])):
+            return None
+    else:
+        return None
+    return step(x.contiguous(), [part.contiguous() for part in state], output)
 
 
 def _step_of(cell) -> CellStep | None:
     """The cell's prepared step; prepared again when a parameter has moved."""
     own, matrix = cell._parameters, cell._modules["recurrent"]
     stored = matrix._parameters
-    seen = [getattr(cell, "reset", None), matrix.weight_norm, matrix.structure, *own, *stored]
-    for tensor in (*own.values(), *stored.values()):
-        if tensor is not None:
-            seen += (tensor.data_ptr(), tensor.shape, tensor.is_contiguous())
+    # Looked up as it lies: an LSTM has none, which a module finds out slowly.
+    seen = [cell.__dict__.get("reset"), matrix.weight_norm, matrix.structure, *own, *stored]
+    tensors = [tensor for tensor in (*own.values(), *stored.values()) if tensor is not None]
+    seen += map(Tensor.data_ptr, tensors)
+    seen += [tensor.shape for tensor in tensors]
+    seen += map(Tensor.is_contiguous, tensors)
     found = _prepared.get(cell)
     if found is None or found[0] != seen:
         found = seen, _prepare(cell, own, matrix)

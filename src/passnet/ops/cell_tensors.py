@@ -22,11 +22,31 @@ class CellTensors:
     inner_bias: Tensor | None
 
     def alike(self) -> bool:
-        """Whether all are of one type, on one device, row after row, and there themselves."""
+        """Whether all are of one type, on one device, row after row, and there themselves, and
+        their sizes those of one cell with dense or low-rank matrices."""
         first = self.input_weight
         given = [first, *self.factors, self.bias, self.inner_bias]
-        return stand_in(*given) is None and all(
-            t.device == first.device and t.dtype == first.dtype and t.is_contiguous()
-            for t in given
-            if t is not None
+        return (
+            stand_in(*given) is None
+            and all(
+                t.device == first.device and t.dtype == first.dtype and t.is_contiguous()
+                for t in given
+                if t is not None
+            )
+            and self._fit()
         )
+
+    def _fit(self) -> bool:
+        gates, units, _ = self.input_weight.shape
+        expand, *others = self.factors
+        project, diagonal = (*others, None, None)[:2]
+        rank = units if project is None else expand.shape[-1]
+        tied = project is not None and len(project) == 1
+        wanted = (
+            (expand, (gates, units, rank)),
+            (project, (1 if tied else gates, rank, units)),
+            (diagonal, (gates, units)),
+            (self.bias, (gates, units)),
+            (self.inner_bias, (units,)),
+        )
+        return all(tensor is None or tensor.shape == shape for tensor, shape in wanted)

@@ -55,7 +55,7 @@ class Direct(Generic[Call]):
     def gradients(self, grads: Grads, live: Tensors, fixed: Tensors, kept: Tensors) -> list[Tensor]:
         """Those of the live tensors, where nobody reads again what was kept."""
         call = self.call(live, fixed)
-        return of_live(call, *self.by.gradients(call, grads, live, kept, last=True))
+        return of_live(call, self.by, *self.by.gradients(call, grads, live, kept, last=True))
 
     def call(self, live: Tensors, fixed: Tensors) -> Call:
         """The call with its tensors."""
@@ -89,7 +89,11 @@ class Again(Direct[Call]):
         used = tuple([grad is not None for grad in grads])
         drive, *rest = self._pass(used)(given, work)
         # Mostly the rest is all: then the call need not be put together again.
-        return rest if len(rest) == len(live) else of_live(self.call(live, fixed), drive, *rest)
+        return (
+            rest
+            if len(rest) == len(live)
+            else of_live(self.call(live, fixed), self.by, drive, *rest)
+        )
 
     def _pass(self, used: tuple[bool, ...]) -> _Pass:
         """The forward or, by the outputs that were used, a backward."""

@@ -173,6 +173,10 @@ class Engine(ABC, Generic[Call]):
         """Those of a call's input matrices and biases, for engines with a faster way."""
         return inputs.gradients(grad_drive)
 
+    def features_gradient(self, inputs: Inputs, grad_drive: Tensor) -> Tensor:
+        """That of a call's features, likewise."""
+        return inputs.features_gradient(grad_drive)
+
     def gradients(
         self,
         call: Call,
@@ -221,12 +225,12 @@ def filled(grads: Sequence[Tensor | None], outputs: Sequence[Tensor]) -> list[Te
     ]
 
 
-def of_live(call: ScanCall, drive: Tensor, *rest: Tensor) -> list[Tensor]:
+def of_live(call: Call, by: Engine[Call], drive: Tensor, *rest: Tensor) -> list[Tensor]:
     """The gradients of all live tensors, from those that an engine forms."""
     source = call.source
     if isinstance(source, Tensor):
         return [drive, *rest]
     if not source.needs_gradient:
         return [*rest]
-    features = without_autocast(call.device, source.features_gradient, drive)
+    features = without_autocast(call.device, by.features_gradient, source, drive)
     return [in_dtype(features, source.x.dtype), *rest]

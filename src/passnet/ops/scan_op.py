@@ -123,7 +123,7 @@ class ScanOp(Generic[Call]):
         by = self._serving(call, engine)
         if by is None:  # autograd is not at hand below the dispatcher: `_first_order` has it
             raise BackendRefused(refusal(engine, str(self.engines[engine].refuses(call))))
-        found = of_live(call, *by.gradients(call, grads, live, kept, last=False))
+        found = of_live(call, by, *by.gradients(call, grads, live, kept, last=False))
         return [grad.contiguous() for grad in found]  # as a compiler was told they would lie
 
     def by_plain_loop(self, grads, live, fixed, layout) -> list[Tensor]:

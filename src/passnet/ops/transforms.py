@@ -10,7 +10,11 @@ from torch.autograd import forward_ad
 
 Found = list[Tensor | None]
 _PLAIN, _ANSWER = {Tensor, torch.nn.Parameter, type(None)}, "__torch_dispatch__"
+# By names of their own: every step of a stream asks all of these.
 _innermost = torch._C._functorch.peek_interpreter_stack  # pyright: ignore
+_tracing, _dispatchers = torch._C._get_tracing_state, torch._C._len_torch_dispatch_stack
+_overriders, _any_autocast = torch._C._len_torch_function_stack, torch._C._is_any_autocast_enabled
+_recording = torch.is_grad_enabled
 unwrapped = torch._C._functorch.unwrap_if_dead  # pyright: ignore
 """A tensor that outlived a torch.func transform without what the transform put around it."""
 
@@ -71,16 +75,26 @@ def _differentiable(tensor: Tensor) -> Tensor:
 
 def transformed() -> bool:
     """Whether a torch.func transform or a tracer is around this call."""
-    return (
-        _innermost() is not None
-        or torch._C._get_tracing_state() is not None
-        or torch._C._len_torch_dispatch_stack() > 0
-    )
+    return _innermost() is not None or _tracing() is not None or _dispatchers() > 0
 
 
 def overridden() -> bool:
     """Whether a mode around this call may take PyTorch's functions over."""
-    return torch._C._len_torch_function_stack() > 0
+    return _overriders() > 0
+
+
+def watched() -> bool:
+    """Whether anything records or changes what is computed here: autograd, autocast on any device,
+    a tracer, transform or mode."""
+    return (
+        _recording()
+        or torch.compiler.is_compiling()
+        or _innermost() is not None
+        or _tracing() is not None
+        or _dispatchers() > 0
+        or _overriders() > 0
+        or _any_autocast()
+    )
 
 
 def captured(tensor: Tensor) -> bool:
@@ -90,7 +104,7 @@ def captured(tensor: Tensor) -> bool:
 
 def readable(tensor: Tensor) -> bool:
     """Whether it has values that may be looked at: not while tracing or capturing."""
-    if torch.compiler.is_compiling() or torch._C._get_tracing_state() is not None:
+    if torch.compiler.is_compiling() or _tracing() is not None:
         return False
     batched = torch._C._functorch.is_batchedtensor(tensor)  # pyright: ignore
     if batched or type(tensor) is not Tensor or tensor.is_meta or tensor.numel() == 0:

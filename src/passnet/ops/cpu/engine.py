@@ -7,12 +7,16 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
-from passnet.ops.cpu.gradients import factor_gradients
-from passnet.ops.cpu.library import Library, ScanStruct, installed
+from passnet.ops.cpu.gradients import factor_gradients, features_gradient, input_gradients
+from passnet.ops.cpu.library import CELLS, Library, ScanStruct, installed
+from passnet.ops.inputs import Inputs
 from passnet.ops.scan import Engine, ScanCall
 
 _STRUCTURES = ("dense", "low_rank", "low_rank_plus_diagonal")
 _DTYPES = (torch.float32, torch.float64)
+FEWEST, MOST_BYTES = 4, 1 << 20
+"""A scan multiplies features itself from so many sequences on, and where their matrices have at
+most so many bytes for each: with fewer it would wait for the matrices at every step."""
 
 
 Call = TypeVar("Call", bound=ScanCall)
@@ -50,6 +54,16 @@ class CpuEngine(Engine[Call]):
         """[that of every low-rank factor, of the inner bias if there is one], after `run`."""
         return factor_gradients(self._loaded, struct, call, ahead)
 
+    def input_gradients(
+        self, inputs: Inputs, grad_drive: Tensor, call: Call
+    ) -> tuple[Tensor, Tensor | None]:
+        if not inputs.x.is_floating_point():
+            return super().input_gradients(inputs, grad_drive, call)
+        return input_gradients(self._loaded, inputs, grad_drive)
+
+    def features_gradient(self, inputs: Inputs, grad_drive: Tensor) -> Tensor:
+        return features_gradient(self._loaded, inputs, grad_drive)
+
     @property
     def _loaded(self) -> Library:
         library = self.library
@@ -58,12 +72,10 @@ class CpuEngine(Engine[Call]):
         return library
 
 
-def lay_out(
-    cell: int, call: ScanCall, *, drive: Tensor | None = None
-) -> tuple[ScanStruct, list[Tensor]]:
+def lay_out(cell: str, call: ScanCall, *, forward: bool = False) -> tuple[ScanStruct, list[Tensor]]:
     """The call as the library reads it, and the tensors that it points into.
 
-    Only the forward reads the drive.
+    Only the forward reads what drives the scan.
     """
     gates, steps, batch, units = call.shape
     expand, *others = call.factors
@@ -73,13 +85,18 @@ def lay_out(
     mask_count = 0 if call.masks is None else call.masks.shape[0]
     hold_width = 0 if call.hold is None else call.hold.shape[-1]
     hold_cell_width = 0 if call.hold_cell is None else call.hold_cell.shape[-1]
+    given = driving(call) if forward else {}
+    width = given["weight"].shape[-1] if "weight" in given else 0
     struct = ScanStruct(
-        cell, call.dtype == torch.float64, steps, batch, units, rank, tied, mask_count,
-        hold_width, hold_cell_width, torch.get_num_threads(),
+        CELLS[cell], call.dtype == torch.float64, steps, batch, units, rank, tied, mask_count,
+        hold_width, hold_cell_width, torch.get_num_threads(), width,
     )  # fmt: skip
     per_sequence = (batch, units)
     wanted = (
-        ("drive", drive, (gates, steps, batch, units)),
+        ("drive", given.get("drive"), (gates, steps, batch, units)),
+        ("input", given.get("input"), (steps, batch, width)),
+        ("weight", given.get("weight"), (gates, units, width)),
+        ("bias", given.get("bias"), (gates, units)),
         ("initial", call.initial, per_sequence),
         ("initial_cell", call.initial_cell, per_sequence),
         ("expand", expand, (gates, units, rank or units)),
@@ -90,7 +107,7 @@ def lay_out(
         ("hold_cell", call.hold_cell, (steps, batch, 1 if hold_cell_width == 1 else units)),
         ("inner_bias", call.inner_bias, (units,)),
     )
-    keep = []
+    keep = [point(struct, "symbols", given["symbols"])] if "symbols" in given else []
     for name, tensor, shape in wanted:
         if tensor is None:
             continue
@@ -101,6 +118,28 @@ def lay_out(
             )
         keep.append(point(struct, name, tensor))
     return struct, keep
+
+
+def driving(call: ScanCall) -> dict[str, Tensor]:
+    """What drives the scan, by the fields of the struct: the drive, or what the scan forms it from
+    a few units at a time. A drive of all steps is written and read again from beyond the caches."""
+    source = call.source
+    if isinstance(source, Tensor):
+        return {"drive": source}
+    x, weight, count = source.x, source.weight, source.weight.shape[-1]
+    if x.is_floating_point():
+        name, itself = "input", x.shape[1] >= FEWEST and weight.nbytes <= x.shape[1] * MOST_BYTES
+    else:
+        name, itself = "symbols", source.scale is None and x.numel() >= count
+    if not itself:
+        return {"drive": call.drive}
+    if name == "symbols":
+        low, high = x.aminmax()
+        if low < 0 or high >= count:
+            raise IndexError(f"the symbols go from {low} to {high}: expected 0 to {count - 1}")
+        x = x.long()
+    found = {name: x, "weight": weight}
+    return found if source.bias is None else found | {"bias": source.bias}
 
 
 def point(struct: ScanStruct, name: str, tensor: Tensor) -> Tensor:

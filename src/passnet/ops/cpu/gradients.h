@@ -1,9 +1,9 @@
-/* Gradients of low-rank factors from what the scans kept: z = R x forwards and dz = L^T dy
- * backwards.
+/* What follows from a backward scan, in products over the rows of all steps: the gradients of
+ * low-rank factors, of features and of what turned those into the drive.
  *
- * dL = sum dy z^T, dR = sum dz x^T and dD = sum dy x over the rows of all steps, a strip of units at
- * a time. Each number is summed by one thread in one order, so that the number of threads changes
- * nothing.
+ * The factors' come from what the scans kept, z = R x forwards and dz = L^T dy backwards:
+ * dL = sum dy z^T, dR = sum dz x^T and dD = sum dy x, a strip of units at a time. Each number is
+ * summed by one thread in one order, so that the number of threads changes nothing.
  */
 
 #define STRIP (4 * LANES)
@@ -168,6 +168,100 @@ static int NAME(run_factors)(const scan_call *call, const factor_gradients *to) 
     return in_threads(NAME(strips), &s, strips, call->threads, work);
 }
 
+/* Features x drove with W x + b: from dy, now the gradient of the drive, dW = sum dy x^T and
+ * db = sum dy, again a strip of units at a time. */
+
+typedef struct {
+    const scan_call *call;
+    REAL *weight, *bias;   /* of the matrices */
+    REAL *features;        /* of x */
+    packed matrices[4];    /* W, for x alone */
+} NAME(driven);
+#define driven NAME(driven)
+
+TARGET static void NAME(input_strip)(const driven *s, int64_t gate, int64_t unit, REAL *room) {
+    const scan_call *call = s->call;
+    int64_t n = call->units, m = call->width, total = call->steps * call->batch;
+    int64_t count = n - unit < STRIP ? n - unit : STRIP;
+    const REAL *from = (const REAL *)call->grad_drive + gate * total * n + unit;
+    const REAL *x = call->input;
+    REAL *dy = room, *sum = dy + GATHER * STRIP;
+    memset(sum, 0, (size_t)(m * STRIP) * sizeof(REAL));
+    vec bias[STRIP / LANES] = {{0}};
+    for (int64_t row = 0; row < total; row += GATHER) {
+        int64_t rows = total - row < GATHER ? total - row : GATHER;
+        vec part[STRIP / LANES] = {{0}};
+        for (int64_t k = 0; k < rows; k++) {
+            NAME(gather)(from + (row + k) * n, NULL, NULL, n, n - unit, dy + k * STRIP);
+            UNROLL for (int j = 0; j < STRIP / LANES; j++)
+                part[j] += NAME(load)(dy + k * STRIP + j * LANES);
+        }
+        UNROLL for (int j = 0; j < STRIP / LANES; j++) bias[j] += part[j];
+        NAME(outer)(m, x + row * m, m, dy, rows, sum);
+    }
+    REAL *weight = s->weight + (gate * n + unit) * m;
+    for (int64_t i = 0; i < count; i++)
+        for (int64_t j = 0; j < m; j++) weight[i * m + j] = sum[j * STRIP + i];
+    if (s->bias) NAME(put_strip)(s->bias + gate * n + unit, count, bias);
+}
+
+TARGET static int NAME(input_strips)(const void *prepared, int64_t first, int64_t stop) {
+    const driven *s = prepared;
+    int64_t gates = gates_of(s->call);
+    size_t bytes = (size_t)((GATHER + s->call->width) * STRIP) * sizeof(REAL);
+    REAL *room = aligned_alloc(64, bytes);
+    if (!room) return 1;
+    memset(room, 0, bytes);
+    for (; first < stop; first++)
+        NAME(input_strip)(s, first % gates, first / gates * STRIP, room);
+    free(room);
+    return 0;
+}
+
+static int NAME(run_inputs)(const scan_call *call, void *grad_weight, void *grad_bias) {
+    driven s = {.call = call, .weight = grad_weight, .bias = grad_bias};
+    int64_t strips = (call->units + STRIP - 1) / STRIP * gates_of(call);
+    int64_t work = strips * STRIP * call->steps * call->batch * (call->width + 1);
+    return in_threads(NAME(input_strips), &s, strips, call->threads, work);
+}
+
+/* dx = sum W^T dy over the gates, for rows [first, stop), some at a time so that a panel of W stays
+ * in the nearest cache. */
+TARGET static int NAME(feature_rows)(const void *prepared, int64_t first, int64_t stop) {
+    const driven *s = prepared;
+    const scan_call *call = s->call;
+    int64_t n = call->units, m = call->width, slot = call->steps * call->batch * n;
+    int64_t wide = NAME(whole)(m);
+    REAL *room = aligned_alloc(64, (size_t)(GATHER * wide) * sizeof(REAL));
+    if (!room) return 1;
+    for (; first < stop; first += GATHER) {
+        int64_t rows = stop - first < GATHER ? stop - first : GATHER;
+        memset(room, 0, (size_t)(rows * wide) * sizeof(REAL));
+        for (int64_t g = 0; g < gates_of(call); g++)
+            NAME(multiply)(rows, (const REAL *)call->grad_drive + g * slot + first * n, n,
+                           &s->matrices[g], 0, wide / LANES, room, wide, 1);
+        for (int64_t r = 0; r < rows; r++)
+            memcpy(s->features + (first + r) * m, room + r * wide, (size_t)m * sizeof(REAL));
+    }
+    free(room);
+    return 0;
+}
+
+TARGET static int NAME(run_features)(const scan_call *call, void *grad_input) {
+    driven s = {.call = call, .features = grad_input};
+    int64_t gates = gates_of(call), n = call->units, m = call->width;
+    int64_t total = call->steps * call->batch;
+    size_t bytes = ((size_t)(gates * n * NAME(whole)(m)) * sizeof(REAL) + 63) / 64 * 64;
+    REAL *memory = aligned_alloc(64, bytes), *room = memory;
+    if (!memory) return 1;
+    for (int64_t g = 0; g < gates; g++)
+        s.matrices[g] = NAME(pack)(&room, (const REAL *)call->weight + g * n * m, n, m, m, 1);
+    int failed = in_threads(NAME(feature_rows), &s, total, call->threads, gates * total * n * m);
+    free(memory);
+    return failed;
+}
+
 #undef STRIP
 #undef GATHER
 #undef sums
+#undef driven

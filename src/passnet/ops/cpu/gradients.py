@@ -1,11 +1,13 @@
-"""The gradients of low-rank factors, from the summaries that both compiled scans kept."""
+"""What follows from a compiled backward scan: the gradients of low-rank factors, from the summaries
+that both scans kept, and those of input matrices."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-from passnet.ops.cpu.library import FactorStruct, Library, ScanStruct
+from passnet.ops.cpu.library import CELLS, FactorStruct, Library, ScanStruct
+from passnet.ops.inputs import Inputs
 from passnet.ops.scan import ScanCall
 
 
@@ -40,3 +42,39 @@ def factor_gradients(
         to.grad_inner = found[-1].data_ptr()
     library.factor_gradients(struct, to)
     return found
+
+
+def input_gradients(
+    library: Library, inputs: Inputs, grad_drive: Tensor
+) -> tuple[Tensor, Tensor | None]:
+    """Those of the matrices and the biases of features."""
+    x, grad = inputs.x.contiguous(), grad_drive.contiguous()
+    weight = torch.empty(inputs.weight.shape, dtype=grad.dtype)
+    bias = None if inputs.bias is None else torch.empty(inputs.bias.shape, dtype=grad.dtype)
+    call = _driven(grad, inputs, input=x.data_ptr())
+    library.input_gradients(call, weight, bias)
+    return weight, bias
+
+
+def features_gradient(library: Library, inputs: Inputs, grad_drive: Tensor) -> Tensor:
+    """That of features."""
+    weight, grad = inputs.weight.contiguous(), grad_drive.contiguous()
+    found = torch.empty(inputs.x.shape, dtype=grad.dtype)
+    library.features_gradient(_driven(grad, inputs, weight=weight.data_ptr()), found)
+    return found
+
+
+def _driven(grad_drive: Tensor, inputs: Inputs, **addresses: int) -> ScanStruct:
+    """As much of a scan as its inputs have to do with."""
+    gates, steps, batch, units = grad_drive.shape
+    return ScanStruct(
+        cell=CELLS["lstm" if gates == 4 else "gru_after"],
+        is_double=grad_drive.dtype == torch.float64,
+        steps=steps,
+        batch=batch,
+        units=units,
+        threads=torch.get_num_threads(),
+        width=inputs.x.shape[-1],
+        grad_drive=grad_drive.data_ptr(),
+        **addresses,
+    )

@@ -14,7 +14,6 @@ INLINE vec NAME(gru_next)(const plan *p, const block *k, int64_t t, int64_t r, i
 
 TARGET static void NAME(gru_after_step)(const plan *p, block *k, int64_t t) {
     int64_t slot = p->steps * p->batch * p->n;
-    const REAL *drive = p->call->drive;
     REAL *kept = p->call->kept;
     for (int i = 0; i < p->group_count; i++) NAME(enter)(p, k, &p->groups[i], k->state);
     for (int64_t unit = 0; unit < p->n; unit += WIDTH) {
@@ -22,18 +21,18 @@ TARGET static void NAME(gru_after_step)(const plan *p, block *k, int64_t t) {
             i += g == p->groups[i].first + p->groups[i].count;
             NAME(leave)(p, k, &p->groups[i], g, unit);
         }
+        NAME(drive)(p, k, t, 0, 3, unit);
         EACH_VECTOR(unit, within, r) {
             int64_t u = unit + within, count = p->n - u, at = NAME(place)(p, k, t, r, u);
-            AHEAD(drive + at, slot, 3);
             vec h = NAME(load)(k->state + r * p->row + u);
-            vec reset = NAME(sigmoid)(NAME(load_some)(drive + at, count) +
+            vec reset = NAME(sigmoid)(NAME(drive_at)(p, k, 0, t, r, u, within, count) +
                                       NAME(product_at)(p, k, 0, r, u, within));
-            vec carry = NAME(sigmoid)(NAME(load_some)(drive + slot + at, count) +
+            vec carry = NAME(sigmoid)(NAME(drive_at)(p, k, 1, t, r, u, within, count) +
                                       NAME(product_at)(p, k, 1, r, u, within));
             vec inner = NAME(product_at)(p, k, 2, r, u, within);
             if (p->inner) inner += NAME(load)(p->inner + u);
             vec candidate =
-                NAME(tanh)(NAME(load_some)(drive + 2 * slot + at, count) + reset * inner);
+                NAME(tanh)(NAME(drive_at)(p, k, 2, t, r, u, within, count) + reset * inner);
             if (kept) {
                 NAME(store_some)(kept + at, reset, count);
                 NAME(store_some)(kept + slot + at, carry, count);
@@ -47,19 +46,18 @@ TARGET static void NAME(gru_after_step)(const plan *p, block *k, int64_t t) {
 
 TARGET static void NAME(gru_before_step)(const plan *p, block *k, int64_t t) {
     int64_t slot = p->steps * p->batch * p->n;
-    const REAL *drive = p->call->drive;
     REAL *kept = p->call->kept;
     int last = p->group_count - 1;
     for (int i = 0; i < last; i++) NAME(enter)(p, k, &p->groups[i], k->state);
     for (int64_t unit = 0; unit < p->n; unit += WIDTH) {
         NAME(leave)(p, k, &p->groups[0], 0, unit);
         NAME(leave)(p, k, &p->groups[last - 1], 1, unit);
+        NAME(drive)(p, k, t, 0, 2, unit);
         EACH_VECTOR(unit, within, r) {
             int64_t u = unit + within, count = p->n - u, at = NAME(place)(p, k, t, r, u);
-            AHEAD(drive + at, slot, 2);
-            vec reset = NAME(sigmoid)(NAME(load_some)(drive + at, count) +
+            vec reset = NAME(sigmoid)(NAME(drive_at)(p, k, 0, t, r, u, within, count) +
                                       NAME(product_at)(p, k, 0, r, u, within));
-            vec carry = NAME(sigmoid)(NAME(load_some)(drive + slot + at, count) +
+            vec carry = NAME(sigmoid)(NAME(drive_at)(p, k, 1, t, r, u, within, count) +
                                       NAME(product_at)(p, k, 1, r, u, within));
             if (kept) {
                 NAME(store_some)(kept + at, reset, count);
@@ -73,10 +71,10 @@ TARGET static void NAME(gru_before_step)(const plan *p, block *k, int64_t t) {
     NAME(enter)(p, k, &p->groups[last], k->carried);
     for (int64_t unit = 0; unit < p->n; unit += WIDTH) {
         NAME(leave)(p, k, &p->groups[last], 2, unit);
+        NAME(drive)(p, k, t, 2, 3, unit);
         EACH_VECTOR(unit, within, r) {
             int64_t u = unit + within, count = p->n - u, at = NAME(place)(p, k, t, r, u);
-            AHEAD(drive + 2 * slot + at, slot, 1);
-            vec candidate = NAME(tanh)(NAME(load_some)(drive + 2 * slot + at, count) +
+            vec candidate = NAME(tanh)(NAME(drive_at)(p, k, 2, t, r, u, within, count) +
                                        NAME(product_at)(p, k, 2, r, u, within));
             if (kept) NAME(store_some)(kept + 2 * slot + at, candidate, count);
             NAME(gru_next)(p, k, t, r, u, count, NAME(load)(k->state + r * p->row + u),

@@ -38,37 +38,24 @@ static int NAME(run)(const scan_call *call, int backward) {
         expect_fresh(call->cells, slot);
         expect_fresh(call->kept, (call->cell == LSTM ? 5 : call->cell == GRU_AFTER ? 4 : 3) * slot);
     }
-    int64_t each = p.n * p.gates * (p.d ? 2 * p.d + 16 : p.n + 16);
+    int64_t each = p.n * p.gates * ((p.d ? 2 * p.d : p.n) + (call->input ? call->width : 0) + 16);
     int64_t work = p.steps * p.batch * each;
     int failed = in_threads(NAME(run_rows), &p, p.batch, call->threads, work);
     free(p.memory);
     return failed;
 }
 
-/* Input product, bias and one step, for a caller with nothing to differentiate. */
-static int NAME(run_step)(const scan_call *given, const step_input *in) {
-    scan_call call = *given;
-    int64_t n = call.units, rows = call.batch, gates = call.cell == LSTM ? 4 : 3;
-    int64_t slot = rows * n;
-    REAL *memory = malloc((size_t)(gates * slot) * sizeof(REAL));
-    if (!memory) return 1;
-    call.drive = memory;
-    call.kept = NULL;
-    for (int64_t g = 0; g < gates; g++) {
-        const REAL *weight = (const REAL *)in->weight + g * n * in->width;
-        for (int64_t r = 0; r < rows; r++) {
-            REAL *to = memory + g * slot + r * n;
-            if (in->input)
-                NAME(dots)((const REAL *)in->input + r * in->width, weight, in->width, n, to);
-            else
-                for (int64_t i = 0; i < n; i++) to[i] = weight[i * in->width + in->symbols[r]];
-            for (int64_t i = 0; in->bias && i < n; i++)
-                to[i] += ((const REAL *)in->bias)[g * n + i];
-        }
-    }
-    int failed = NAME(run)(&call, 0);
-    free(memory);
-    return failed;
+/* One step, for a caller with nothing to differentiate. */
+static int NAME(run_step)(const scan_call *cell, const step_tensors *of) {
+    scan_call call = *cell;
+    call.batch = of->rows;
+    call.input = of->input, call.symbols = of->symbols;
+    call.initial = of->state, call.initial_cell = of->cell;
+    call.states = of->next_state, call.cells = of->next_cell;
+    if (NAME(run)(&call, 0)) return 1;
+    size_t bytes = (size_t)(of->rows * call.units) * sizeof(REAL);
+    if (of->output) memcpy(of->output, of->next_state, bytes);
+    return 0;
 }
 
 #undef vec

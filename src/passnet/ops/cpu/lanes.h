@@ -78,25 +78,30 @@ INLINE REAL NAME(total)(vec v) {
     return v[0];
 }
 
-/* The totals of four vectors, each summed in the order of `total`. */
-INLINE void NAME(totals)(const vec *v, REAL *to) {
-#if defined(__clang__) || LANES < 4
-    UNROLL for (int q = 0; q < 4; q++) to[q] = NAME(total)(v[q]);
+/* Blocks of `width` lanes of two vectors to blocks half as wide, those of `a` first: every block's
+ * two halves are added, as a step of `total` does. */
+INLINE vec NAME(halved)(vec a, vec b, const int width) {
+#if defined(__clang__)
+    vec low, high;
+    UNROLL for (int i = 0; i < LANES; i++) {
+        const int at = i / (width / 2) * width + i % (width / 2);
+        low[i] = at < LANES ? a[at % LANES] : b[at % LANES];
+        high[i] = at < LANES ? a[at % LANES + width / 2] : b[at % LANES + width / 2];
+    }
+    return low + high;
 #else
     const bits lane = {COUNTED};
-    /* Two halves meet, then two quarters: first those of a pair of vectors, then of all four. */
-    const bits half = lane % (BITS)(LANES / 2) + lane / (BITS)(LANES / 2) * (BITS)LANES;
-    const bits quarter = lane % (BITS)(LANES / 4) + lane / (BITS)(LANES / 4) * (BITS)(LANES / 2);
-    vec low = __builtin_shuffle(v[0], v[1], half) +
-              __builtin_shuffle(v[0], v[1], half + (BITS)(LANES / 2));
-    vec high = __builtin_shuffle(v[2], v[3], half) +
-               __builtin_shuffle(v[2], v[3], half + (BITS)(LANES / 2));
-    vec sum = __builtin_shuffle(low, high, quarter) +
-              __builtin_shuffle(low, high, quarter + (BITS)(LANES / 4));
-    UNROLL for (int width = LANES / 8; width > 0; width /= 2)
-        sum += __builtin_shuffle(sum, lane + (BITS)width);
-    UNROLL for (int q = 0; q < 4; q++) to[q] = sum[q * (LANES / 4)];
+    const bits first = lane / (BITS)(width / 2) * (BITS)width + lane % (BITS)(width / 2);
+    return __builtin_shuffle(a, b, first) + __builtin_shuffle(a, b, first + (BITS)(width / 2));
 #endif
+}
+
+/* One vector out of 1, 2 or 4, whose blocks of `width` lanes become as many times narrower. All
+ * sizes are known where this is inlined: shuffles found at run time take divisions. */
+INLINE vec NAME(fold)(const int count, const vec *v, const int width) {
+    if (count == 1) return v[0];
+    if (count == 2) return NAME(halved)(v[0], v[1], width);
+    return NAME(halved)(NAME(halved)(v[0], v[1], width), NAME(halved)(v[2], v[3], width), width / 2);
 }
 #undef COUNTED
 

@@ -5,23 +5,30 @@ from __future__ import annotations
 import ctypes
 import os
 import sysconfig
+from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
+from struct import Struct
 
 import torch
+from torch import Tensor
 
 FOLDER = Path(__file__).parent
 INSTRUCTIONS = ("plain", "avx2", "avx512")
 """Instruction sets by rising width, as `passnet_widest` counts them."""
 
+CELLS = {"gru_after": 0, "gru_before": 1, "lstm": 2}
+"""Kinds of cells, as scan.h counts them."""
+
 _NUMBERS = (
     "cell", "is_double", "steps", "batch", "units", "rank", "tied", "mask_count", "hold_width",
-    "hold_cell_width", "threads",
+    "hold_cell_width", "threads", "width",
 )  # fmt: skip
 _TENSORS = (
-    "drive", "initial", "initial_cell", "expand", "project", "diagonal", "masks", "hold",
-    "hold_cell", "inner_bias", "states", "cells", "kept", "summaries", "grad_states",
-    "grad_cells", "grad_drive", "grad_initial", "grad_initial_cell",
+    "drive", "input", "symbols", "weight", "bias", "initial", "initial_cell", "expand", "project",
+    "diagonal", "masks", "hold", "hold_cell", "inner_bias", "states", "cells", "kept", "summaries",
+    "grad_states", "grad_cells", "grad_drive", "grad_initial", "grad_initial_cell",
 )  # fmt: skip
 
 
@@ -33,12 +40,8 @@ class ScanStruct(ctypes.Structure):
     ]
 
 
-class StepStruct(ctypes.Structure):
-    """`step_input` of scan.h."""
-
-    _fields_ = [("width", ctypes.c_int64)] + [
-        (name, ctypes.c_void_p) for name in ("input", "symbols", "weight", "bias")
-    ]
+step_tensors = Struct("q7P").pack
+"""`step_tensors` of scan.h, in the order of its fields; packing takes less than a structure."""
 
 
 class FactorStruct(ctypes.Structure):
@@ -59,11 +62,14 @@ class Library:
         self._scan.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
         self._scan.restype = ctypes.c_int64
         self._step = loaded.passnet_step
-        self._step.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
+        self._step.argtypes = (ctypes.c_void_p, ctypes.c_int64, ctypes.c_void_p)
         self._step.restype = ctypes.c_int64
-        self._gradients = loaded.passnet_factor_gradients
-        self._gradients.argtypes = (ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64)
-        self._gradients.restype = ctypes.c_int64
+        self._factors = loaded.passnet_factor_gradients
+        self._inputs = loaded.passnet_input_gradients
+        self._features = loaded.passnet_features_gradient
+        for gradients, count in ((self._factors, 2), (self._inputs, 3), (self._features, 2)):
+            gradients.argtypes = (*[ctypes.c_void_p] * count, ctypes.c_int64)
+            gradients.restype = ctypes.c_int64
         loaded.passnet_widest.restype = ctypes.c_int64
         _share_threads(loaded)
         widest = int(loaded.passnet_widest())
@@ -81,17 +87,27 @@ class Library:
     def run(self, call: ScanStruct, *, backward: bool) -> None:
         """Compute one scan; the struct's tensors must outlive the call."""
         if self._scan(ctypes.addressof(call), backward, self._level):
-            raise MemoryError(_NO_MEMORY.format(call.units))
+            raise MemoryError(NO_MEMORY.format(call.units))
 
-    def step(self, call: ScanStruct, given: StepStruct) -> None:
-        """Compute one step whose drive is an input's product plus a bias."""
-        if self._step(ctypes.addressof(call), ctypes.addressof(given), self._level):
-            raise MemoryError(_NO_MEMORY.format(call.units))
+    def step(self, cell: ScanStruct) -> Callable[[bytes], int]:
+        """A cell's step, which takes step_tensors; it returns 0, or 1 when memory ran out."""
+        return partial(self._step, bytes(cell), self._level)
 
     def factor_gradients(self, call: ScanStruct, found: FactorStruct) -> None:
         """Compute the gradients of low-rank factors behind the backward scan of a call."""
-        if self._gradients(ctypes.addressof(call), ctypes.addressof(found), self._level):
-            raise MemoryError(_NO_MEMORY.format(call.units))
+        if self._factors(ctypes.addressof(call), ctypes.addressof(found), self._level):
+            raise MemoryError(NO_MEMORY.format(call.units))
+
+    def input_gradients(self, call: ScanStruct, weight: Tensor, bias: Tensor | None) -> None:
+        """Compute those of the matrices and biases of features."""
+        to_bias = None if bias is None else bias.data_ptr()
+        if self._inputs(ctypes.addressof(call), weight.data_ptr(), to_bias, self._level):
+            raise MemoryError(NO_MEMORY.format(call.units))
+
+    def features_gradient(self, call: ScanStruct, features: Tensor) -> None:
+        """Compute that of features."""
+        if self._features(ctypes.addressof(call), features.data_ptr(), self._level):
+            raise MemoryError(NO_MEMORY.format(call.units))
 
 
 def load(folder: Path = FOLDER) -> Library | str:
@@ -145,7 +161,7 @@ def _share_threads(loaded: ctypes.CDLL) -> None:
 
 
 _AGAIN = "install passnet again to rebuild it"
-_NO_MEMORY = "no memory for the scratch of a scan over {} units: free some, or use backend='eager'"
+NO_MEMORY = "no memory for the scratch of a scan over {} units: free some, or use backend='eager'"
 
 
 _installed = load()

@@ -11,7 +11,6 @@ INLINE vec NAME(held)(const void *hold, int64_t width, const plan *p, const bloc
 TARGET static void NAME(lstm_step)(const plan *p, block *k, int64_t t) {
     const scan_call *call = p->call;
     int64_t slot = p->steps * p->batch * p->n;
-    const REAL *drive = call->drive;
     REAL *kept = call->kept;
     for (int i = 0; i < p->group_count; i++) NAME(enter)(p, k, &p->groups[i], k->state);
     for (int64_t unit = 0; unit < p->n; unit += WIDTH) {
@@ -19,13 +18,13 @@ TARGET static void NAME(lstm_step)(const plan *p, block *k, int64_t t) {
             i += g == p->groups[i].first + p->groups[i].count;
             NAME(leave)(p, k, &p->groups[i], g, unit);
         }
+        NAME(drive)(p, k, t, 0, 4, unit);
         EACH_VECTOR(unit, within, r) {
             int64_t u = unit + within, count = p->n - u, at = NAME(place)(p, k, t, r, u);
             int64_t here = r * p->row + u;
-            AHEAD(drive + at, slot, 4);
             vec gate[4];
             UNROLL for (int g = 0; g < 4; g++) {
-                vec sum = NAME(load_some)(drive + g * slot + at, count) +
+                vec sum = NAME(drive_at)(p, k, g, t, r, u, within, count) +
                           NAME(product_at)(p, k, g, r, u, within);
                 gate[g] = g == 2 ? NAME(tanh)(sum) : NAME(sigmoid)(sum);
                 if (kept) NAME(store_some)(kept + g * slot + at, gate[g], count);

@@ -42,6 +42,50 @@ TARGET static void NAME(leave)(const plan *p, block *k, const group *of, int gat
         NAME(dots)(from + r * row, left_factor, depth, count, k->out[gate] + r * WIDTH);
 }
 
+/* What the inputs of step t give to units [unit, unit + WIDTH) of some gates, into k->driven. */
+TARGET static void NAME(drive)(const plan *p, block *k, int64_t t, int first_gate, int last_gate,
+                               int64_t unit) {
+    if (!p->forms_drive || p->table) return;
+    int64_t m = p->call->width, left = p->n - unit, count = left < WIDTH ? left : WIDTH;
+    int64_t first = t * p->batch + k->first;
+    const REAL *x = p->call->input ? (const REAL *)p->call->input + first * m : NULL;
+    for (int g = first_gate; g < last_gate; g++) {
+        if (!p->direct) {
+            NAME(multiply)(k->rows, x, m, &p->input[g], unit / LANES, NAME(panels_for)(count),
+                           k->driven[g], WIDTH, 0);
+            continue;
+        }
+        const REAL *weight = (const REAL *)p->call->weight + (g * p->n + unit) * m;
+        for (int64_t r = 0; r < k->rows; r++) {
+            REAL *to = k->driven[g] + r * WIDTH;
+            if (x)
+                NAME(dots)(x + r * m, weight, m, count, to);
+            else
+                for (int64_t i = 0; i < count; i++)
+                    to[i] = weight[i * m + p->call->symbols[first + r]];
+        }
+    }
+}
+
+/* What drives a gate at one vector of units, whoever formed it. */
+INLINE vec NAME(drive_at)(const plan *p, const block *k, int gate, int64_t t, int64_t r,
+                          int64_t unit, int64_t within, int64_t count) {
+    const scan_call *call = p->call;
+    if (!p->forms_drive) {
+        const REAL *from = (const REAL *)call->drive + gate * p->steps * p->batch * p->n +
+                           NAME(place)(p, k, t, r, unit);
+        /* The next few vectors; a block's rows lie too far apart for the hardware to guess. */
+        __builtin_prefetch(from + 2 * WIDTH);
+        return NAME(load_some)(from, count);
+    }
+    if (p->table) {
+        int64_t symbol = call->symbols[t * p->batch + k->first + r];
+        return NAME(load)(p->table + (gate * call->width + symbol) * p->row + unit);
+    }
+    vec found = NAME(load)(k->driven[gate] + r * WIDTH + within);
+    return p->bias ? found + NAME(load)(p->bias + gate * p->row + unit) : found;
+}
+
 /* One gate's whole product at one vector of units: what `leave` found plus the diagonal. */
 INLINE vec NAME(product_at)(const plan *p, const block *k, int gate, int64_t r, int64_t unit,
                             int64_t within) {

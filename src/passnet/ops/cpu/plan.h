@@ -27,6 +27,10 @@ typedef struct {
     int group_count;
     group groups[4];
     packed wide[4], narrow[4]; /* of single gates: forward wide, backward narrow */
+    int forms_drive;           /* from inputs, forward */
+    packed input[4];           /* matrices of features */
+    const REAL *table;         /* of symbols: [G][m][row], with biases */
+    const REAL *bias;          /* [G][row], or NULL */
     const REAL *diagonal;      /* [G][row], or NULL */
     const REAL *inner;         /* [row], or NULL */
     REAL *memory;
@@ -40,6 +44,7 @@ typedef struct {
     REAL *vectors[4];  /* what enters each gate's matrix, or its gradient backwards */
     REAL *summaries;   /* [rows][summary_row] */
     REAL *out[4];      /* [rows][WIDTH] for each gate */
+    REAL *driven[4];   /* likewise, by inputs */
     REAL *masks[4];
     REAL *memory;
 } NAME(block);
@@ -101,15 +106,44 @@ TARGET static void NAME(pack_all)(plan *p, REAL **room) {
     }
 }
 
+/* Columns of symbols side by side with their biases, for units [first, stop) of a gate. */
+TARGET static void NAME(fill_table)(const plan *p, REAL *table, int gate, int64_t first,
+                                    int64_t stop) {
+    int64_t m = p->call->width;
+    const REAL *weight = (const REAL *)p->call->weight + gate * p->n * m;
+    const REAL *bias = p->bias ? p->bias + gate * p->row : NULL;
+    for (int64_t symbol = 0; symbol < m; symbol++) {
+        REAL *to = table + (gate * m + symbol) * p->row;
+        for (int64_t i = first; i < stop; i++) to[i] = weight[i * m + symbol] + (bias ? bias[i] : 0);
+    }
+}
+
+TARGET static void NAME(pack_inputs)(plan *p, REAL **room) {
+    int64_t n = p->n, m = p->call->width;
+    const REAL *weight = p->call->weight;
+    if (p->call->input) {
+        for (int g = 0; g < p->gates; g++)
+            p->input[g] = NAME(pack)(room, weight + g * n * m, m, n, 1, m);
+        return;
+    }
+    REAL *table = *room;
+    for (int g = 0; g < p->gates; g++)
+        for (int64_t unit = 0; unit < n; unit += WIDTH)
+            NAME(fill_table)(p, table, g, unit, unit + WIDTH < n ? unit + WIDTH : n);
+    p->table = table;
+    *room += p->gates * m * p->row;
+}
+
 /* Sizes, and where everything stands. */
 TARGET static void NAME(measure)(plan *p, const scan_call *call, int backward) {
     *p = (plan){.call = call, .backward = backward};
     p->n = call->units, p->d = call->rank, p->steps = call->steps, p->batch = call->batch;
-    p->gates = call->cell == LSTM ? 4 : 3;
+    p->gates = gates_of(call);
     /* An odd number of cache lines, so that the rows of a block do not meet in one cache set. */
     int64_t line = 64 / (int64_t)sizeof(REAL);
     p->row = (((p->n + WIDTH) / line) | 1) * line;
     p->direct = !backward && p->steps * p->batch <= DIRECT_ROWS;
+    p->forms_drive = !backward && !call->drive;
     NAME(find_groups)(p);
     int64_t at = 0;
     for (int i = 0; i < p->group_count; i++) {
@@ -123,25 +157,32 @@ TARGET static void NAME(measure)(plan *p, const scan_call *call, int backward) {
 /* 0, or 1 when there is no memory for it. */
 TARGET static int NAME(prepare)(plan *p, const scan_call *call, int backward) {
     NAME(measure)(p, call, backward);
-    int64_t n = p->n, d = p->d;
-    int64_t numbers = (p->gates + 1) * p->row;
-    if (!p->direct)
+    int64_t n = p->n, d = p->d, m = call->width;
+    int64_t rows = 2 * p->gates + 1, numbers = rows * p->row;
+    if (!p->direct) {
         numbers += p->gates * (d ? n * NAME(whole)(d) + d * NAME(whole)(n) : n * NAME(whole)(n));
+        if (p->forms_drive) numbers += p->gates * m * (call->input ? NAME(whole)(n) : p->row);
+    }
     p->memory = aligned_alloc(64, (size_t)(numbers * (int64_t)sizeof(REAL) + 63) / 64 * 64);
     if (!p->memory) return 1;
     REAL *room = p->memory;
-    memset(room, 0, (size_t)((p->gates + 1) * p->row) * sizeof(REAL));
+    memset(room, 0, (size_t)(rows * p->row) * sizeof(REAL));
     p->diagonal = NAME(padded)(&room, call->diagonal, p->gates, p);
     p->inner = NAME(padded)(&room, call->inner_bias, 1, p);
-    room = p->memory + (p->gates + 1) * p->row;
+    if (p->forms_drive) p->bias = NAME(padded)(&room, call->bias, p->gates, p);
+    room = p->memory + rows * p->row;
     if (!p->direct) NAME(pack_all)(p, &room);
+    if (!p->direct && p->forms_drive) NAME(pack_inputs)(p, &room);
     return 0;
 }
 
 /* Scratch for blocks of up to `rows` sequences. */
 static int NAME(take_scratch)(block *k, const plan *p, int64_t rows) {
-    int64_t parts = 5 + 4 + p->call->mask_count;
-    int64_t numbers = rows * (parts * p->row + p->summary_row + 4 * WIDTH);
+    /* Forward and without masks the gates read the state itself. */
+    int64_t vectors = p->backward || p->call->mask_count ? 4 : 0;
+    int64_t parts = 5 + vectors + p->call->mask_count;
+    int64_t strips = p->forms_drive ? 8 : 4;
+    int64_t numbers = rows * (parts * p->row + p->summary_row + strips * WIDTH);
     size_t bytes = ((size_t)numbers * sizeof(REAL) + 63) / 64 * 64;
     k->memory = aligned_alloc(64, bytes);
     if (!k->memory) return 1;
@@ -149,10 +190,10 @@ static int NAME(take_scratch)(block *k, const plan *p, int64_t rows) {
     REAL *room = k->memory;
     REAL **wanted[] = {&k->state, &k->next, &k->cell, &k->carried, &k->carried_cell,
                        &k->vectors[0], &k->vectors[1], &k->vectors[2], &k->vectors[3]};
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++, room += rows * p->row)
-        *wanted[i] = room;
+    for (int64_t i = 0; i < 5 + vectors; i++, room += rows * p->row) *wanted[i] = room;
     for (int64_t i = 0; i < p->call->mask_count; i++, room += rows * p->row) k->masks[i] = room;
     for (int g = 0; g < 4; g++, room += rows * WIDTH) k->out[g] = room;
+    for (int g = 0; g < strips - 4; g++, room += rows * WIDTH) k->driven[g] = room;
     k->summaries = room;
     return 0;
 }

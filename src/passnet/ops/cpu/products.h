@@ -5,7 +5,7 @@
  */
 
 /* A sum this long is closed and added to the total, which bounds its rounding error. */
-#define SUM_LENGTH 512
+#define SUM_LENGTH 128
 
 typedef struct {
     const REAL *numbers; /* [panels][depth][LANES], zeros beyond the last column */
@@ -126,32 +126,50 @@ TARGET static void NAME(multiply)(int64_t rows, const REAL *a, int64_t a_row, co
 /* A weight that is read once a step is asked for early, and not to stay in the cache. */
 #define AHEAD_ONCE 256
 
+/* sum[q], lane by lane, of weight[q] . x for consecutive rows of the weight. */
+INLINE void NAME(unfinished_dots)(const int rows, const REAL *x, const REAL *weight, int64_t depth,
+                                  vec *sum) {
+    int64_t whole = depth / LANES * LANES, rest = depth - whole;
+    UNROLL for (int q = 0; q < rows; q++) sum[q] = (vec){0};
+    for (int64_t k = 0; k < whole; k += LANES) {
+        vec part = NAME(load)(x + k);
+        UNROLL for (int q = 0; q < rows; q++) {
+            const REAL *from = weight + q * depth + k;
+            __builtin_prefetch(from + AHEAD_ONCE, 0, 0);
+            sum[q] += part * NAME(load)(from);
+        }
+    }
+    if (rest) {
+        vec part = NAME(load_some)(x + whole, rest);
+        UNROLL for (int q = 0; q < rows; q++)
+            sum[q] += part * NAME(load_some)(weight + q * depth + whole, rest);
+    }
+}
+
+/* LANES rows, four at a time and in a loop: all at once would want a register for the address of
+ * each. What was found moves up by one, since a loop cannot choose a register by its number. */
+INLINE vec NAME(finished_dots)(const REAL *x, const REAL *weight, int64_t depth) {
+    enum { together = LANES < 4 ? LANES : 4, turns = LANES / together };
+    vec found[turns] = {0};
+    ROLLED for (int i = 0; i < turns; i++, weight += together * depth) {
+        vec sum[together];
+        NAME(unfinished_dots)(together, x, weight, depth, sum);
+        UNROLL for (int q = 1; q < turns; q++) found[q - 1] = found[q];
+        found[turns - 1] = NAME(fold)(together, sum, LANES);
+    }
+    return NAME(fold)(turns, found, turns);
+}
+
 /* to[i] = weight[i] . x, with the weight as the caller stores it: for so few rows that packing
  * would cost more than the product. */
 TARGET static void NAME(dots)(const REAL *x, const REAL *weight, int64_t depth, int64_t count,
                               REAL *to) {
-    int64_t whole = depth / LANES * LANES, rest = depth - whole;
-    for (int64_t i = 0; i < count; i += 4) {
-        const REAL *row[4];
-        vec sum[4];
-        UNROLL for (int q = 0; q < 4; q++) {
-            row[q] = weight + (i + q < count ? i + q : count - 1) * depth;
-            sum[q] = (vec){0};
-        }
-        for (int64_t k = 0; k < whole; k += LANES) {
-            vec part = NAME(load)(x + k);
-            UNROLL for (int q = 0; q < 4; q++) {
-                __builtin_prefetch(row[q] + k + AHEAD_ONCE, 0, 0);
-                sum[q] += part * NAME(load)(row[q] + k);
-            }
-        }
-        if (rest) {
-            vec part = NAME(load_some)(x + whole, rest);
-            UNROLL for (int q = 0; q < 4; q++)
-                sum[q] += part * NAME(load_some)(row[q] + whole, rest);
-        }
-        REAL found[4];
-        NAME(totals)(sum, found);
-        for (int q = 0; q < 4 && i + q < count; q++) to[i + q] = found[q];
+    int64_t i = 0;
+    for (; i + LANES <= count; i += LANES)
+        NAME(store)(to + i, NAME(finished_dots)(x, weight + i * depth, depth));
+    for (; i < count; i++) {
+        vec sum;
+        NAME(unfinished_dots)(1, x, weight + i * depth, depth, &sum);
+        to[i] = NAME(total)(sum);
     }
 }

@@ -19,20 +19,19 @@
 #define EXPORT __attribute__((visibility("default")))
 #define INLINE __attribute__((always_inline)) static inline TARGET
 #if defined(__clang__)
-#define UNROLL _Pragma("unroll")
+#define UNROLL _Pragma("clang loop unroll(full)")
+#define ROLLED _Pragma("nounroll")
 #else
 #define UNROLL _Pragma("GCC unroll 16")
+#define ROLLED _Pragma("GCC unroll 1")
 #endif
-/* Inputs of the next few vectors, for each of `gates` gates; a block's rows lie too far apart for
- * the hardware to guess. */
-#define AHEAD(from, slot, gates)                                                                 \
-    UNROLL for (int ahead = 0; ahead < (gates); ahead++)                                         \
-        __builtin_prefetch((from) + ahead * (slot) + 2 * WIDTH)
 
 /* Up to this many rows in all, the factors are read as they are. */
 #define DIRECT_ROWS 4
 /* Multiplications that are worth a thread of their own. */
 #define THREAD_WORK 2000000
+
+static int64_t gates_of(const scan_call *call) { return call->cell == LSTM ? 4 : 3; }
 
 typedef int (*rows_function)(const void *prepared, int64_t first, int64_t stop);
 
@@ -208,43 +207,41 @@ EXPORT const char *passnet_sources(void) {
     return PASSNET_SOURCES;
 }
 
-/* Both return 0 when done, 1 when memory ran out; `level` is at most what passnet_widest says. */
+#if X86
+#define CHOSEN(function, is_double, level)                                                       \
+    ((level) == 2   ? (is_double) ? function##_avx512_double : function##_avx512_float           \
+     : (level) == 1 ? (is_double) ? function##_avx2_double : function##_avx2_float               \
+     : (is_double)  ? function##_plain_double : function##_plain_float)
+#else
+#define CHOSEN(function, is_double, level)                                                       \
+    ((void)(level), (is_double) ? function##_plain_double : function##_plain_float)
+#endif
+
+/* These return 0 when done, 1 when memory ran out; `level` is at most what passnet_widest says. */
 EXPORT int64_t passnet_scan(const scan_call *call, int64_t backward, int64_t level) {
-    int back = (int)backward;
-    (void)level;
-#if X86
-    if (level == 2)
-        return call->is_double ? run_avx512_double(call, back) : run_avx512_float(call, back);
-    if (level == 1)
-        return call->is_double ? run_avx2_double(call, back) : run_avx2_float(call, back);
-#endif
-    return call->is_double ? run_plain_double(call, back) : run_plain_float(call, back);
+    return CHOSEN(run, call->is_double, level)(call, (int)backward);
 }
 
-/* `call` has no drive, and keeps nothing. */
-EXPORT int64_t passnet_step(const scan_call *call, const step_input *in, int64_t level) {
-    (void)level;
-#if X86
-    if (level == 2)
-        return call->is_double ? run_step_avx512_double(call, in) : run_step_avx512_float(call, in);
-    if (level == 1)
-        return call->is_double ? run_step_avx2_double(call, in) : run_step_avx2_float(call, in);
-#endif
-    return call->is_double ? run_step_plain_double(call, in) : run_step_plain_float(call, in);
+/* `cell` has its parameters, one step, and none of the tensors that change. */
+EXPORT int64_t passnet_step(const scan_call *cell, int64_t level, const step_tensors *of) {
+    return CHOSEN(run_step, cell->is_double, level)(cell, of);
 }
 
-/* The same behind a backward scan of this call, whose factors are low-rank. */
+/* Behind a backward scan of this call, whose factors are low-rank. */
 EXPORT int64_t passnet_factor_gradients(const scan_call *call, const factor_gradients *to,
                                         int64_t level) {
-    (void)level;
-#if X86
-    if (level == 2)
-        return call->is_double ? run_factors_avx512_double(call, to)
-                               : run_factors_avx512_float(call, to);
-    if (level == 1)
-        return call->is_double ? run_factors_avx2_double(call, to)
-                               : run_factors_avx2_float(call, to);
-#endif
-    return call->is_double ? run_factors_plain_double(call, to)
-                           : run_factors_plain_float(call, to);
+    return CHOSEN(run_factors, call->is_double, level)(call, to);
+}
+
+/* Of matrices [G, n, m] and biases [G, n], or NULL, that features went through; of the call this
+ * reads the sizes, the input and grad_drive. */
+EXPORT int64_t passnet_input_gradients(const scan_call *call, void *grad_weight, void *grad_bias,
+                                       int64_t level) {
+    return CHOSEN(run_inputs, call->is_double, level)(call, grad_weight, grad_bias);
+}
+
+/* Of the features [T, B, m] themselves; of the call this reads the sizes, the matrices and
+ * grad_drive. */
+EXPORT int64_t passnet_features_gradient(const scan_call *call, void *grad_input, int64_t level) {
+    return CHOSEN(run_features, call->is_double, level)(call, grad_input);
 }

@@ -17,8 +17,13 @@ typedef struct {
     int64_t hold_width;      /* 0, 1 or n */
     int64_t hold_cell_width;
     int64_t threads;
+    int64_t width;           /* m, of inputs that form the drive */
 
-    const void *drive;       /* [G, T, B, n] */
+    const void *drive;       /* [G, T, B, n], or NULL: W x + b of features, columns of W for symbols */
+    const void *input;       /* [T, B, m] */
+    const int64_t *symbols;  /* [T, B], from 0 to m - 1 */
+    const void *weight;      /* [G, n, m] */
+    const void *bias;        /* [G, n] or NULL */
     const void *initial;     /* [B, n] */
     const void *initial_cell;
     const void *expand;      /* [G, n, d], or the dense weight [G, n, n] */
@@ -47,14 +52,15 @@ typedef struct {
     void *grad_initial_cell;
 } scan_call;
 
-/* What gives a single step its drive: W x + b, or a column of W for a symbol. */
+/* What is another one at every step of a stream. */
 typedef struct {
-    int64_t width;           /* m */
+    int64_t rows;            /* B */
     const void *input;       /* [B, m], or NULL where there are symbols */
-    const int64_t *symbols;  /* [B], from 0 to m - 1 */
-    const void *weight;      /* [G, n, m] */
-    const void *bias;        /* [G, n] or NULL */
-} step_input;
+    const int64_t *symbols;
+    const void *state, *cell;
+    void *next_state, *next_cell;
+    void *output;            /* the next state once more, or NULL */
+} step_tensors;
 
 /* The gradients of low-rank factors, behind the backward scan of a call. */
 typedef struct {

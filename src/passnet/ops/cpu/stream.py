@@ -6,16 +6,22 @@ computes is the same compiled scan.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
 from passnet.ops.cell_tensors import CellTensors
-from passnet.ops.cpu.library import Library, ScanStruct, StepStruct, installed
+from passnet.ops.cpu.library import (
+    CELLS,
+    NO_MEMORY,
+    Library,
+    ScanStruct,
+    installed,
+    step_tensors,
+)
 
-CELLS = {"gru_after": 0, "gru_before": 1, "lstm": 2}
 FEW = 4
 """Sequences up to which a step reads the factors as they are stored."""
 
@@ -35,39 +41,45 @@ class CellStep:
 
     def __init__(self, cell: CellTensors, library: Library) -> None:
         _, units, width = cell.input_weight.shape
-        tensors: dict[str, Tensor] = dict(zip(_FACTORS[cell.structure], cell.factors, strict=True))
-        if cell.inner_bias is not None:
-            tensors["inner_bias"] = cell.inner_bias
+        names = (*_FACTORS[cell.structure], "weight", "bias", "inner_bias")
+        tensors = dict(
+            zip(names, (*cell.factors, cell.input_weight, cell.bias, cell.inner_bias), strict=True)
+        )
         project = tensors.get("project")
         rank = 0 if project is None else project.shape[1]
         tied = project is not None and project.shape[0] == 1
         double = cell.input_weight.dtype == torch.float64
-        call = ScanStruct(CELLS[cell.kind], double, 1, 0, units, rank, tied, 0, 0, 0, 1)
-        _point(call, tensors)
-        given = StepStruct(width)
-        bias = {} if cell.bias is None else {"bias": cell.bias}
-        _point(given, {"weight": cell.input_weight} | bias)
-        self._call, self._given, self._library = bytes(call), bytes(given), library
+        call = ScanStruct(CELLS[cell.kind], double, 1, 0, units, rank, tied, 0, 0, 0, 1, width)
+        for name, tensor in tensors.items():
+            if tensor is not None:
+                setattr(call, name, tensor.data_ptr())
+        self._step, self._units = library.step(call), units
         self.width = width
         self.dtype, self.device = cell.input_weight.dtype, cell.input_weight.device
 
-    def __call__(self, x: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    def __call__(
+        self, x: Tensor, state: Sequence[Tensor], output: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
         """The next state, from contiguous x and the state before, of any shape.
 
-        x is `[B, m]` features, or `[B]` symbols that exist.
+        x is `[B, m]` features, or `[B]` symbols that exist. What is given as `output` is written
+        like the first part of the state.
         """
-        call = ScanStruct.from_buffer_copy(self._call)
-        given = StepStruct.from_buffer_copy(self._given)
         following = tuple([torch.empty_like(part) for part in state])
-        call.batch = x.shape[0]
-        if x.is_floating_point():
-            given.input = x.data_ptr()
-        else:
-            given.symbols = x.data_ptr()
-        call.initial, call.states = state[0].data_ptr(), following[0].data_ptr()
-        if len(state) > 1:
-            call.initial_cell, call.cells = state[1].data_ptr(), following[1].data_ptr()
-        self._library.step(call, given)
+        given, symbols = x.data_ptr(), not x.is_floating_point()
+        two = len(state) > 1
+        tensors = step_tensors(
+            x.shape[0],
+            0 if symbols else given,
+            given if symbols else 0,
+            state[0].data_ptr(),
+            state[1].data_ptr() if two else 0,
+            following[0].data_ptr(),
+            following[1].data_ptr() if two else 0,
+            0 if output is None else output.data_ptr(),
+        )
+        if self._step(tensors):
+            raise MemoryError(NO_MEMORY.format(self._units))
         return following
 
 
@@ -78,8 +90,3 @@ def prepare(cell: CellTensors) -> CellStep | None:
     if isinstance(library, str) or cell.structure not in _FACTORS or not (served and cell.alike()):
         return None
     return CellStep(cell, library)
-
-
-def _point(struct, tensors: Mapping[str, Tensor]) -> None:
-    for name, tensor in tensors.items():
-        setattr(struct, name, tensor.data_ptr())

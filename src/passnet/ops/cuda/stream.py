@@ -37,8 +37,13 @@ class CellStep:
         self.width = cell.input_weight.shape[-1]
         self.dtype, self.device = cell.input_weight.dtype, cell.input_weight.device
 
-    def __call__(self, x: Tensor, state: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The next state from the one before, `[B, n]` or `[1, B, n]`, and features or symbols."""
+    def __call__(
+        self, x: Tensor, state: Sequence[Tensor], output: Tensor | None = None
+    ) -> tuple[Tensor, ...]:
+        """The next state from the one before, `[B, n]` or `[1, B, n]`, and features or symbols.
+
+        What is given as `output` is written like the first part of the state.
+        """
         chip, family, call = self._where
         cell = self._cell
         following = tuple([torch.empty_like(part) for part in state])
@@ -48,6 +53,8 @@ class CellStep:
         drive = drive_of(source, chip, out=passes.drive_place(call, saved))
         given = passes.Given(*(*state, None)[:2], *self._given)  # pyright: ignore
         passes.forward(chip, family, call, drive, given, outputs, saved)
+        if output is not None:
+            output.copy_(outputs[0][0])
         return following
 
 

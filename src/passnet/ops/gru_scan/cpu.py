@@ -12,8 +12,6 @@ from passnet.ops.cpu.gradients import summaries_like
 from passnet.ops.gru_scan.call import GruScan
 from passnet.ops.gru_scan.eager import weight_gradients
 
-_CELLS = {"after": 0, "before": 1}
-
 
 @final
 class CpuGru(CpuEngine[GruScan]):
@@ -30,7 +28,7 @@ class CpuGru(CpuEngine[GruScan]):
         return self._scan(call, call.outputs_like())
 
     def _scan(self, call: GruScan, results: list[Tensor]) -> list[Tensor]:
-        struct, keep = lay_out(_CELLS[call.reset], call, drive=call.drive)
+        struct, keep = lay_out(f"gru_{call.reset}", call, forward=True)
         fields = zip(("states", "kept", "summaries"), results, strict=False)
         keep += [point(struct, name, tensor) for name, tensor in fields]
         self.run(struct, backward=False)
@@ -41,7 +39,7 @@ class CpuGru(CpuEngine[GruScan]):
     ) -> list[Tensor]:
         grad_drive = torch.empty(call.shape, dtype=call.dtype)
         grad_initial = torch.empty(call.start.shape, dtype=call.dtype)
-        struct, keep = lay_out(_CELLS[call.reset], call)
+        struct, keep = lay_out(f"gru_{call.reset}", call)
         keep += [
             point(struct, "states", outputs[0]),
             point(struct, "kept", saved[0]),

@@ -12,8 +12,6 @@ from passnet.ops.cpu.gradients import summaries_like
 from passnet.ops.lstm_scan.call import LstmScan
 from passnet.ops.lstm_scan.eager import weight_gradients
 
-_CELL = 2
-
 
 @final
 class CpuLstm(CpuEngine[LstmScan]):
@@ -29,7 +27,7 @@ class CpuLstm(CpuEngine[LstmScan]):
         return self._scan(call, call.outputs_like())
 
     def _scan(self, call: LstmScan, results: list[Tensor]) -> list[Tensor]:
-        struct, keep = lay_out(_CELL, call, drive=call.drive)
+        struct, keep = lay_out("lstm", call, forward=True)
         fields = zip(("states", "cells", "kept", "summaries"), results, strict=False)
         keep += [point(struct, name, tensor) for name, tensor in fields]
         self.run(struct, backward=False)
@@ -44,7 +42,7 @@ class CpuLstm(CpuEngine[LstmScan]):
             "grad_initial_cell": call.start_cell.shape,
         }
         found = {name: torch.empty(shape, dtype=call.dtype) for name, shape in shapes.items()}
-        struct, keep = lay_out(_CELL, call)
+        struct, keep = lay_out("lstm", call)
         given = {
             "states": outputs[0],
             "cells": outputs[1],
