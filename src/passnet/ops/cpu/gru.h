@@ -12,11 +12,12 @@ INLINE vec NAME(gru_next)(const plan *p, const block *k, int64_t t, int64_t r, i
     return next;
 }
 
-TARGET static void NAME(gru_after_step)(const plan *p, block *k, int64_t t) {
+/* Units [first, stop) of a step, once all gates have entered. */
+TARGET static void NAME(gru_after)(const plan *p, block *k, int64_t t, int64_t first,
+                                   int64_t stop) {
     int64_t slot = p->steps * p->batch * p->n;
     REAL *kept = p->call->kept;
-    for (int i = 0; i < p->group_count; i++) NAME(enter)(p, k, &p->groups[i], k->state);
-    for (int64_t unit = 0; unit < p->n; unit += WIDTH) {
+    for (int64_t unit = first; unit < stop; unit += WIDTH) {
         for (int i = 0, g = 0; g < 3; g++) {
             i += g == p->groups[i].first + p->groups[i].count;
             NAME(leave)(p, k, &p->groups[i], g, unit);
@@ -30,7 +31,7 @@ TARGET static void NAME(gru_after_step)(const plan *p, block *k, int64_t t) {
             vec carry = NAME(sigmoid)(NAME(drive_at)(p, k, 1, t, r, u, within, count) +
                                       NAME(product_at)(p, k, 1, r, u, within));
             vec inner = NAME(product_at)(p, k, 2, r, u, within);
-            if (p->inner) inner += NAME(load)(p->inner + u);
+            if (p->call->inner_bias) inner += NAME(gate_row)(p, p->call->inner_bias, 0, u);
             vec candidate =
                 NAME(tanh)(NAME(drive_at)(p, k, 2, t, r, u, within, count) + reset * inner);
             if (kept) {
@@ -44,14 +45,14 @@ TARGET static void NAME(gru_after_step)(const plan *p, block *k, int64_t t) {
     }
 }
 
-TARGET static void NAME(gru_before_step)(const plan *p, block *k, int64_t t) {
+/* Reset and carry, and what the candidate's matrix then reads: k->carried. */
+TARGET static void NAME(gru_opening)(const plan *p, block *k, int64_t t, int64_t first,
+                                     int64_t stop) {
     int64_t slot = p->steps * p->batch * p->n;
     REAL *kept = p->call->kept;
-    int last = p->group_count - 1;
-    for (int i = 0; i < last; i++) NAME(enter)(p, k, &p->groups[i], k->state);
-    for (int64_t unit = 0; unit < p->n; unit += WIDTH) {
+    for (int64_t unit = first; unit < stop; unit += WIDTH) {
         NAME(leave)(p, k, &p->groups[0], 0, unit);
-        NAME(leave)(p, k, &p->groups[last - 1], 1, unit);
+        NAME(leave)(p, k, &p->groups[p->group_count - 2], 1, unit);
         NAME(drive)(p, k, t, 0, 2, unit);
         EACH_VECTOR(unit, within, r) {
             int64_t u = unit + within, count = p->n - u, at = NAME(place)(p, k, t, r, u);
@@ -68,9 +69,14 @@ TARGET static void NAME(gru_before_step)(const plan *p, block *k, int64_t t) {
             NAME(store)(k->cell + r * p->row + u, carry);
         }
     }
-    NAME(enter)(p, k, &p->groups[last], k->carried);
-    for (int64_t unit = 0; unit < p->n; unit += WIDTH) {
-        NAME(leave)(p, k, &p->groups[last], 2, unit);
+}
+
+TARGET static void NAME(gru_closing)(const plan *p, block *k, int64_t t, int64_t first,
+                                     int64_t stop) {
+    int64_t slot = p->steps * p->batch * p->n;
+    REAL *kept = p->call->kept;
+    for (int64_t unit = first; unit < stop; unit += WIDTH) {
+        NAME(leave)(p, k, &p->groups[p->group_count - 1], 2, unit);
         NAME(drive)(p, k, t, 2, 3, unit);
         EACH_VECTOR(unit, within, r) {
             int64_t u = unit + within, count = p->n - u, at = NAME(place)(p, k, t, r, u);
@@ -86,8 +92,17 @@ TARGET static void NAME(gru_before_step)(const plan *p, block *k, int64_t t) {
 TARGET static void NAME(gru_forward)(const plan *p, block *k) {
     NAME(copy_in)(p, k, p->call->initial, k->state);
     NAME(copy_masks)(p, k);
+    int last = p->group_count - 1;
     for (int64_t t = 0; t < p->steps; t++) {
-        (p->call->cell == GRU_AFTER ? NAME(gru_after_step) : NAME(gru_before_step))(p, k, t);
+        for (int i = 0; i < last; i++) NAME(enter)(p, k, &p->groups[i], k->state);
+        if (p->call->cell == GRU_AFTER) {
+            NAME(enter)(p, k, &p->groups[last], k->state);
+            NAME(gru_after)(p, k, t, 0, p->n);
+        } else {
+            NAME(gru_opening)(p, k, t, 0, p->n);
+            NAME(enter)(p, k, &p->groups[last], k->carried);
+            NAME(gru_closing)(p, k, t, 0, p->n);
+        }
         NAME(keep_summaries)(p, k, t, 0, p->group_count);
         REAL *old = k->state;
         k->state = k->next;

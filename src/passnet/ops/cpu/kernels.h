@@ -27,6 +27,12 @@ TARGET static int NAME(run_rows)(const void *prepared, int64_t first, int64_t st
     return 0;
 }
 
+/* Multiplications, about. */
+static int64_t NAME(work)(const plan *p) {
+    int64_t products = (p->d ? 2 * p->d : p->n) + (p->call->input ? p->call->width : 0);
+    return p->steps * p->batch * p->n * p->gates * (products + 16);
+}
+
 static int NAME(run)(const scan_call *call, int backward) {
     plan p;
     if (NAME(prepare)(&p, call, backward)) return 1;
@@ -38,25 +44,13 @@ static int NAME(run)(const scan_call *call, int backward) {
         expect_fresh(call->cells, slot);
         expect_fresh(call->kept, (call->cell == LSTM ? 5 : call->cell == GRU_AFTER ? 4 : 3) * slot);
     }
-    int64_t each = p.n * p.gates * ((p.d ? 2 * p.d : p.n) + (call->input ? call->width : 0) + 16);
-    int64_t work = p.steps * p.batch * each;
-    int failed = in_threads(NAME(run_rows), &p, p.batch, call->threads, work);
+    int64_t threads = worth(call->threads, NAME(work)(&p), THREAD_WORK);
+    int failed = in_threads(NAME(run_rows), &p, p.batch, threads);
     free(p.memory);
     return failed;
 }
 
-/* One step, for a caller with nothing to differentiate. */
-static int NAME(run_step)(const scan_call *cell, const step_tensors *of) {
-    scan_call call = *cell;
-    call.batch = of->rows;
-    call.input = of->input, call.symbols = of->symbols;
-    call.initial = of->state, call.initial_cell = of->cell;
-    call.states = of->next_state, call.cells = of->next_cell;
-    if (NAME(run)(&call, 0)) return 1;
-    size_t bytes = (size_t)(of->rows * call.units) * sizeof(REAL);
-    if (of->output) memcpy(of->output, of->next_state, bytes);
-    return 0;
-}
+#include "step.h"
 
 #undef vec
 #undef bits

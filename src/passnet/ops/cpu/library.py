@@ -40,7 +40,7 @@ class ScanStruct(ctypes.Structure):
     ]
 
 
-step_tensors = Struct("q7P").pack
+step_tensors = Struct("2q7P").pack
 """`step_tensors` of scan.h, in the order of its fields; packing takes less than a structure."""
 
 

@@ -8,12 +8,13 @@ INLINE vec NAME(held)(const void *hold, int64_t width, const plan *p, const bloc
     return proposed * (1 - keep) + old * keep;
 }
 
-TARGET static void NAME(lstm_step)(const plan *p, block *k, int64_t t) {
+/* Units [first, stop) of a step, once all gates have entered. */
+TARGET static void NAME(lstm_units)(const plan *p, block *k, int64_t t, int64_t first,
+                                    int64_t stop) {
     const scan_call *call = p->call;
     int64_t slot = p->steps * p->batch * p->n;
     REAL *kept = call->kept;
-    for (int i = 0; i < p->group_count; i++) NAME(enter)(p, k, &p->groups[i], k->state);
-    for (int64_t unit = 0; unit < p->n; unit += WIDTH) {
+    for (int64_t unit = first; unit < stop; unit += WIDTH) {
         for (int i = 0, g = 0; g < 4; g++) {
             i += g == p->groups[i].first + p->groups[i].count;
             NAME(leave)(p, k, &p->groups[i], g, unit);
@@ -50,7 +51,8 @@ TARGET static void NAME(lstm_forward)(const plan *p, block *k) {
     NAME(copy_in)(p, k, p->call->initial_cell, k->cell);
     NAME(copy_masks)(p, k);
     for (int64_t t = 0; t < p->steps; t++) {
-        NAME(lstm_step)(p, k, t);
+        for (int i = 0; i < p->group_count; i++) NAME(enter)(p, k, &p->groups[i], k->state);
+        NAME(lstm_units)(p, k, t, 0, p->n);
         NAME(keep_summaries)(p, k, t, 0, p->group_count);
         REAL *old = k->state;
         k->state = k->next;

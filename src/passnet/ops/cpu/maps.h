@@ -4,8 +4,8 @@ INLINE const REAL *NAME(gate_summary)(const plan *p, const block *k, const group
     return k->summaries + of->summary + (p->call->tied ? 0 : (gate - of->first) * p->d);
 }
 
-/* The vector that each gate of a group reads, and its projection to d numbers. */
-TARGET static void NAME(enter)(const plan *p, block *k, const group *of, REAL *state) {
+/* The vector that each gate of a group reads. */
+TARGET static void NAME(read)(const plan *p, block *k, const group *of, REAL *state) {
     const REAL *mask = NAME(mask_of)(p, k, of->first);
     REAL *x = state;
     if (mask) {
@@ -15,15 +15,28 @@ TARGET static void NAME(enter)(const plan *p, block *k, const group *of, REAL *s
                 NAME(store)(x + i, NAME(load)(state + i) * NAME(load)(mask + i));
     }
     for (int g = of->first; g < of->first + of->count; g++) k->vectors[g] = x;
-    if (!p->d) return;
-    REAL *z = k->summaries + of->summary;
-    if (!p->direct) {
-        NAME(multiply)(k->rows, x, p->row, &of->narrow, 0, of->narrow.panels, z, p->summary_row, 0);
-        return;
-    }
-    const REAL *right = (const REAL *)p->call->project + (p->call->tied ? 0 : of->first * p->d * p->n);
+}
+
+/* Numbers [first, stop) of that vector's projection, by a factor as it is stored. */
+TARGET static void NAME(project)(const plan *p, const block *k, const group *of, int64_t first,
+                                 int64_t stop) {
+    int64_t at = (p->call->tied ? 0 : of->first * p->d) + first;
+    const REAL *factor = (const REAL *)p->call->project + at * p->n;
+    const REAL *x = k->vectors[of->first];
+    REAL *z = k->summaries + of->summary + first;
     for (int64_t r = 0; r < k->rows; r++)
-        NAME(dots)(x + r * p->row, right, p->n, NAME(group_width)(p, of), z + r * p->summary_row);
+        NAME(dots)(x + r * p->row, factor, p->n, stop - first, z + r * p->summary_row);
+}
+
+/* The vector that each gate of a group reads, and its projection to d numbers. */
+TARGET static void NAME(enter)(const plan *p, block *k, const group *of, REAL *state) {
+    NAME(read)(p, k, of, state);
+    if (!p->d) return;
+    if (p->direct)
+        NAME(project)(p, k, of, 0, NAME(group_width)(p, of));
+    else
+        NAME(multiply)(k->rows, k->vectors[of->first], p->row, &of->narrow, 0, of->narrow.panels,
+                       k->summaries + of->summary, p->summary_row, 0);
 }
 
 /* Units [unit, unit + WIDTH) of a gate's product, without the diagonal, into k->out. */
@@ -67,6 +80,11 @@ TARGET static void NAME(drive)(const plan *p, block *k, int64_t t, int first_gat
     }
 }
 
+/* A caller's [gates][n] numbers at one vector of units. */
+INLINE vec NAME(gate_row)(const plan *p, const void *numbers, int gate, int64_t unit) {
+    return NAME(load_some)((const REAL *)numbers + gate * p->n + unit, p->n - unit);
+}
+
 /* What drives a gate at one vector of units, whoever formed it. */
 INLINE vec NAME(drive_at)(const plan *p, const block *k, int gate, int64_t t, int64_t r,
                           int64_t unit, int64_t within, int64_t count) {
@@ -83,16 +101,16 @@ INLINE vec NAME(drive_at)(const plan *p, const block *k, int gate, int64_t t, in
         return NAME(load)(p->table + (gate * call->width + symbol) * p->row + unit);
     }
     vec found = NAME(load)(k->driven[gate] + r * WIDTH + within);
-    return p->bias ? found + NAME(load)(p->bias + gate * p->row + unit) : found;
+    return call->bias ? found + NAME(gate_row)(p, call->bias, gate, unit) : found;
 }
 
 /* One gate's whole product at one vector of units: what `leave` found plus the diagonal. */
 INLINE vec NAME(product_at)(const plan *p, const block *k, int gate, int64_t r, int64_t unit,
                             int64_t within) {
     vec found = NAME(load)(k->out[gate] + r * WIDTH + within);
-    if (!p->diagonal) return found;
+    if (!p->call->diagonal) return found;
     vec x = NAME(load)(k->vectors[gate] + r * p->row + unit);
-    return found + x * NAME(load)(p->diagonal + gate * p->row + unit);
+    return found + x * NAME(gate_row)(p, p->call->diagonal, gate, unit);
 }
 
 /* What `enter` or `enter_back` just found for some groups, to the caller. Products come in whole
@@ -138,9 +156,9 @@ INLINE vec NAME(gradient_at)(const plan *p, const block *k, const group *of, int
                              int64_t unit, int64_t within) {
     vec found = NAME(load)(k->out[of->first] + r * WIDTH + within);
     int64_t at = r * p->row + unit;
-    if (p->diagonal)
+    if (p->call->diagonal)
         for (int g = of->first; g < of->first + of->count; g++)
-            found += NAME(load)(k->vectors[g] + at) * NAME(load)(p->diagonal + g * p->row + unit);
+            found += NAME(load)(k->vectors[g] + at) * NAME(gate_row)(p, p->call->diagonal, g, unit);
     const REAL *mask = NAME(mask_of)(p, k, of->first);
     return mask ? found * NAME(load)(mask + at) : found;
 }

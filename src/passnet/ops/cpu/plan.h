@@ -30,9 +30,6 @@ typedef struct {
     int forms_drive;           /* from inputs, forward */
     packed input[4];           /* matrices of features */
     const REAL *table;         /* of symbols: [G][m][row], with biases */
-    const REAL *bias;          /* [G][row], or NULL */
-    const REAL *diagonal;      /* [G][row], or NULL */
-    const REAL *inner;         /* [row], or NULL */
     REAL *memory;
 } NAME(plan);
 #define plan NAME(plan)
@@ -51,15 +48,6 @@ typedef struct {
 #define block NAME(block)
 
 TARGET static int64_t NAME(whole)(int64_t columns) { return NAME(panels_for)(columns) * LANES; }
-
-static const REAL *NAME(padded)(REAL **room, const REAL *from, int64_t rows, const plan *p) {
-    if (!from) return NULL;
-    REAL *to = *room;
-    for (int64_t i = 0; i < rows; i++)
-        memcpy(to + i * p->row, from + i * p->n, (size_t)p->n * sizeof(REAL));
-    *room += rows * p->row;
-    return to;
-}
 
 /* Gates whose matrices read one and the same vector form a group. */
 static void NAME(find_groups)(plan *p) {
@@ -111,7 +99,7 @@ TARGET static void NAME(fill_table)(const plan *p, REAL *table, int gate, int64_
                                     int64_t stop) {
     int64_t m = p->call->width;
     const REAL *weight = (const REAL *)p->call->weight + gate * p->n * m;
-    const REAL *bias = p->bias ? p->bias + gate * p->row : NULL;
+    const REAL *bias = p->call->bias ? (const REAL *)p->call->bias + gate * p->n : NULL;
     for (int64_t symbol = 0; symbol < m; symbol++) {
         REAL *to = table + (gate * m + symbol) * p->row;
         for (int64_t i = first; i < stop; i++) to[i] = weight[i * m + symbol] + (bias ? bias[i] : 0);
@@ -157,22 +145,15 @@ TARGET static void NAME(measure)(plan *p, const scan_call *call, int backward) {
 /* 0, or 1 when there is no memory for it. */
 TARGET static int NAME(prepare)(plan *p, const scan_call *call, int backward) {
     NAME(measure)(p, call, backward);
-    int64_t n = p->n, d = p->d, m = call->width;
-    int64_t rows = 2 * p->gates + 1, numbers = rows * p->row;
-    if (!p->direct) {
-        numbers += p->gates * (d ? n * NAME(whole)(d) + d * NAME(whole)(n) : n * NAME(whole)(n));
-        if (p->forms_drive) numbers += p->gates * m * (call->input ? NAME(whole)(n) : p->row);
-    }
-    p->memory = aligned_alloc(64, (size_t)(numbers * (int64_t)sizeof(REAL) + 63) / 64 * 64);
+    if (p->direct) return 0;
+    int64_t n = p->n, d = p->d, wide = NAME(whole)(n);
+    int64_t each = d ? n * NAME(whole)(d) + d * wide : n * wide;
+    if (p->forms_drive) each += call->width * (call->input ? wide : p->row);
+    p->memory = aligned_alloc(64, (size_t)(p->gates * each * (int64_t)sizeof(REAL) + 63) / 64 * 64);
     if (!p->memory) return 1;
     REAL *room = p->memory;
-    memset(room, 0, (size_t)(rows * p->row) * sizeof(REAL));
-    p->diagonal = NAME(padded)(&room, call->diagonal, p->gates, p);
-    p->inner = NAME(padded)(&room, call->inner_bias, 1, p);
-    if (p->forms_drive) p->bias = NAME(padded)(&room, call->bias, p->gates, p);
-    room = p->memory + rows * p->row;
-    if (!p->direct) NAME(pack_all)(p, &room);
-    if (!p->direct && p->forms_drive) NAME(pack_inputs)(p, &room);
+    NAME(pack_all)(p, &room);
+    if (p->forms_drive) NAME(pack_inputs)(p, &room);
     return 0;
 }
 

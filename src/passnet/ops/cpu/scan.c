@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #if defined(__linux__)
 #include <sys/mman.h>
 #endif
@@ -28,8 +29,13 @@
 
 /* Up to this many rows in all, the factors are read as they are. */
 #define DIRECT_ROWS 4
-/* Multiplications that are worth a thread of their own. */
+/* Multiplications that are worth a thread of their own: of a scan, and of a step. */
 #define THREAD_WORK 2000000
+#define STEP_WORK 120000
+/* Threads of a team fall asleep some milliseconds after they were last used, and waking them takes
+ * longer than a step: they are for streams whose last steps came faster than that. */
+#define QUICK_NANOSECONDS 2000000
+#define QUICK_STEPS 8
 
 static int64_t gates_of(const scan_call *call) { return call->cell == LSTM ? 4 : 3; }
 
@@ -78,12 +84,27 @@ static team_function team;
  * while and would keep threads of our own from the processors. */
 EXPORT void passnet_use_team(team_function of) { team = of; }
 
-/* `total` things shared out among threads; `work` is how many multiplications they are. */
-static int in_threads(rows_function run, const void *prepared, int64_t total, int64_t threads,
-                      int64_t work) {
-    int64_t worth = work / THREAD_WORK;
+/* As many threads as there are, but no more than `work` multiplications are worth. */
+static int64_t worth(int64_t threads, int64_t work, int64_t each) {
+    return work / each < threads ? work / each : threads;
+}
+
+/* The same for a step, which alone finds threads asleep. */
+static int64_t step_threads(int64_t threads, int64_t work) {
+    static _Thread_local int64_t last, quick;
+    int64_t count = worth(threads, work, STEP_WORK);
+    if (!team || count <= 1) return 1;
+    struct timespec at;
+    clock_gettime(CLOCK_MONOTONIC, &at);
+    int64_t now = at.tv_sec * INT64_C(1000000000) + at.tv_nsec;
+    quick = now - last < QUICK_NANOSECONDS ? quick + 1 : 0;
+    last = now;
+    return quick < QUICK_STEPS ? 1 : count;
+}
+
+/* `total` things shared out among threads. */
+static int in_threads(rows_function run, const void *prepared, int64_t total, int64_t threads) {
     int64_t count = threads < total ? threads : total;
-    count = worth < count ? worth : count;
     if (count <= 1) return run(prepared, 0, total);
     shares of = {.run = run, .prepared = prepared, .total = total, .count = count};
     if (team)

@@ -55,6 +55,7 @@ typedef struct {
 /* What is another one at every step of a stream. */
 typedef struct {
     int64_t rows;            /* B */
+    int64_t threads;         /* at most */
     const void *input;       /* [B, m], or NULL where there are symbols */
     const int64_t *symbols;
     const void *state, *cell;

@@ -25,6 +25,8 @@ from passnet.ops.cpu.library import (
 FEW = 4
 """Sequences up to which a step reads the factors as they are stored."""
 
+_threads = torch.get_num_threads
+
 _FACTORS = {
     "dense": ("expand",),
     "low_rank": ("expand", "project"),
@@ -70,6 +72,7 @@ class CellStep:
         two = len(state) > 1
         tensors = step_tensors(
             x.shape[0],
+            _threads(),
             0 if symbols else given,
             given if symbols else 0,
             state[0].data_ptr(),
