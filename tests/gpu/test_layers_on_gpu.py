@@ -7,10 +7,11 @@ import copy
 import pytest
 import torch
 from accuracy import assert_all_accurate
-from spying import record_tapes, the_long_way
+from spying import forget_calls, record_tapes, the_long_way
 
 import passnet
 from passnet.layers.streaming import short_step
+from passnet.ops.cuda.tape import Tape
 
 pytestmark = [
     pytest.mark.gpu,
@@ -24,6 +25,13 @@ MATRICES = [
     passnet.Dense(),
 ]
 KINDS = [(passnet.GRU, {"reset": "after"}), (passnet.GRU, {"reset": "before"}), (passnet.LSTM, {})]
+
+
+@pytest.fixture
+def played(monkeypatch) -> list[Tape]:
+    """The tapes that are played; tests that ran before in this process have left none."""
+    forget_calls(monkeypatch)
+    return record_tapes(monkeypatch)
 
 
 def layer(kind, options, *, backend="cuda", size=96, **more):
@@ -71,9 +79,8 @@ def judged(rnn, x, *, found=None, numbers=numbers, **words):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("wanted", [False, True])
 def test_calls_made_over_and_over_are_the_same_bit_for_bit(
-    monkeypatch, kind, options, matrix, dtype, wanted
+    played, kind, options, matrix, dtype, wanted
 ):
-    played = record_tapes(monkeypatch)
     rnn = layer(kind, options, size=128, matrix=matrix, dtype=dtype)
     parameters = list(rnn.parameters())
 
@@ -112,9 +119,8 @@ def test_calls_made_over_and_over_are_the_same_bit_for_bit(
 @pytest.mark.parametrize("symbols", [False, True])
 @pytest.mark.parametrize("lengths", [None, [33, 20, 8, 2, 1]], ids=["full", "lengths"])
 def test_passes_made_over_and_over_are_the_same_bit_for_bit(
-    monkeypatch, kind, options, more, symbols, lengths
+    played, kind, options, more, symbols, lengths
 ):
-    played = record_tapes(monkeypatch)
     rnn = layer(kind, options, size=128, matrix=passnet.LowRankPlusDiagonal(24), **more)
 
     def called(x):
@@ -134,8 +140,7 @@ def test_passes_made_over_and_over_are_the_same_bit_for_bit(
 
 
 @pytest.mark.parametrize(("kind", "options"), KINDS)
-def test_calls_without_gradients_over_and_over(monkeypatch, kind, options):
-    played = record_tapes(monkeypatch)
+def test_calls_without_gradients_over_and_over(played, kind, options):
     rnn = layer(kind, options, size=128, matrix=passnet.LowRankPlusDiagonal(24))
     for mode in (torch.no_grad, torch.no_grad, torch.inference_mode, torch.no_grad):
         x = torch.randn(33, 5, 6, device="cuda")
