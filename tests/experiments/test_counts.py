@@ -170,6 +170,8 @@ def test_the_highway_network_layer_by_layer():
     [
         ("beyond/psmnist-42k", 42_000),
         ("beyond/psmnist-21k", 21_000),
+        ("beyond/psmnist-42k-all-digits", 42_000),
+        ("beyond/psmnist-21k-all-digits", 21_000),
         ("beyond/ptb-2.6M", 2_600_000),
         ("beyond/ptb-2.6M-wide", 2_600_000),
     ],

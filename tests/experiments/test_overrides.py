@@ -128,6 +128,23 @@ def test_smoothing_needs_shares():
     assert (found.task.loss, found.task.label_smoothing) == ("cross_entropy", 0.1)
 
 
+def test_nothing_is_decided_by_digits_that_are_trained_on():
+    held = get("beyond/psmnist-21k")
+    last = ["task.hold_out=false", "selection.keep=last"]
+    assert apply_overrides(held, last).task.hold_out is False
+    for more, decides in (
+        (["selection.keep=best"], "selection.keep"),
+        (["patience=3"], "patience"),
+        (["schedule=HalveOnPlateau"], "schedule"),
+    ):
+        with pytest.raises(ConfigurationError, match=f"hold_out: got False, but {decides} decides"):
+            apply_overrides(held, [*last, *more])
+    most = 60_000
+    assert apply_overrides(held, [*last, f"batch_size={most}"]).batch_size == most
+    with pytest.raises(ConfigurationError, match="there are 50000 training examples"):
+        apply_overrides(held, [f"batch_size={most}"])
+
+
 def test_overrides_are_judged_together_not_one_by_one():
     changed = apply_overrides(BASE, ["model.size=16", "model.matrix=LowRank(8)"])
     assert (changed.model.size, changed.model.matrix) == (16, LowRank(8))

@@ -84,6 +84,7 @@ def broken(change) -> dict:
         (lambda p: p["selection"].update(metric="acuracy"), r"perhaps you meant 'accuracy'"),
         (lambda p: p["task"].update(pool=3), r"task.pool: got 3, expected 1, 2, 4"),
         (lambda p: p["task"].update(sizes=[5, 5, 0]), r"task.sizes: got \(5, 5, 0\)"),
+        (lambda p: p["task"].update(hold_out=False), r"hold_out: got False, but selection.keep"),
         (lambda p: p.update(nan_policy=2.0), r"nan_policy: got 2.0"),
         (lambda p: p["optimiser"].update(learning_rate=float("nan")), r"learning_rate: got nan"),
     ],

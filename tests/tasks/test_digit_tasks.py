@@ -225,6 +225,20 @@ def test_a_mixed_target_costs_its_shares_of_both(loss: str) -> None:
     assert task.totals(shares, replace(batch, targets=shares)).sums["right"] == 3
 
 
+@pytest.mark.parametrize("kind", [SequentialMNIST, FlatMNIST])
+def test_validation_digits_that_are_not_held_out_are_trained_on(kind, tiny_mnist: Path) -> None:
+    where = {"data_dir": str(tiny_mnist), "check": False, "order": "file"}
+    held, all_of_them = kind(**where), kind(**where, hold_out=False)
+    train, valid = (held.batch(split, 0, batch_size=25) for split in ("train", "valid"))
+    both = all_of_them.batch("train", 0, batch_size=30)
+    axis = 1 if kind is SequentialMNIST else 0
+    assert torch.equal(both.inputs, torch.cat([train.inputs, valid.inputs], axis))
+    assert torch.equal(both.targets, torch.cat([train.targets, valid.targets]))
+    assert torch.equal(all_of_them.batch("valid", 0, batch_size=25).targets, valid.targets)
+    assert held.holds_out and not all_of_them.holds_out
+    assert all_of_them.record()["hold_out"] is False
+
+
 def test_penalty_on_the_output_matrix() -> None:
     weight = torch.tensor([[3.0, 0.0], [0.0, 4.0]], requires_grad=True)
     penalty = FlatMNIST(source="synthetic").penalty(weight)

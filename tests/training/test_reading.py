@@ -44,6 +44,27 @@ def test_evaluating_a_run_gives_its_result_again(experiment, tmp_path):
     assert valid == result.validation
 
 
+def test_digits_that_were_trained_on_give_no_validation_score(tmp_path):
+    everything = replace(
+        DIGITS,
+        task=replace(DIGITS.task, hold_out=False),
+        selection=replace(DIGITS.selection, keep="last"),
+    )
+    told = []
+    result = train(everything, tmp_path, device="cpu", listener=told.append)
+    assert result.updates == 8 * (60 + 40) // 20
+    assert result.validation == {} and result.selected_update == result.updates
+    assert {line["kind"] for line in load_run(tmp_path).metrics()} == {"train", "seen", "test"}
+    scored = [event for event in told if isinstance(event, Evaluated)]
+    assert {event.split for event in scored} == {"seen", "test"}
+    assert not any(event.better for event in scored)
+    assert evaluate(tmp_path, device="cpu") == result.test
+    with pytest.raises(
+        RunError, match=r"trained on its validation data .*evaluate the split 'test'"
+    ):
+        evaluate(tmp_path, split="valid", device="cpu")
+
+
 @pytest.mark.parametrize("experiment", [COPY, ADDITION], ids=lambda e: e.name)
 def test_an_unfinished_run_can_be_evaluated(experiment, tmp_path):
     def stop(event):

@@ -14,6 +14,7 @@ from passnet.config.training import (
     Averaging,
     Clipping,
     Constant,
+    HalveOnPlateau,
     Optimiser,
     Schedule,
     Selection,
@@ -142,8 +143,25 @@ class Experiment:
                     f"has {', '.join(self.task.metrics)}; "
                     f"{suggestion(named.metric, self.task.metrics)}"
                 )
+        if not getattr(self.task, "hold_out", True):
+            self._check_unvalidated()
         if (self.model.cell == "highway") != isinstance(self.task, FlatMnistTask):
             raise ConfigurationError(
                 f"model.cell: got {self.model.cell!r} with the {self.task.kind} task, but highway "
                 "reads flat images and every other cell reads sequences"
             )
+
+    def _check_unvalidated(self) -> None:
+        """Where validation data are trained on, nothing may be decided by scores on them."""
+        deciding = {
+            "selection.keep": self.selection.keep == "best",
+            "patience": self.patience is not None,
+            "schedule": isinstance(self.schedule, HalveOnPlateau),
+        }
+        for field, decides in deciding.items():
+            if decides:
+                raise ConfigurationError(
+                    f"task.hold_out: got False, but {field} decides by scores on the validation "
+                    "data, which are trained on then: set selection.keep='last', patience=none and "
+                    "a schedule of updates"
+                )

@@ -11,8 +11,8 @@ from passnet.config.fields import check_range, check_types
 Order = Literal["shuffled", "fixed", "file"]
 _SIZES = (6000, 1000, 1000)
 """Synthetic digits of training, validation and test."""
-_MNIST = 50_000
-"""Digits of MNIST in training."""
+_MNIST = (50_000, 10_000, 10_000)
+"""Digits of MNIST in the same splits."""
 _EMBEDDED = 51
 """Symbols of the text that comes with the library."""
 
@@ -79,7 +79,8 @@ class SequentialMnistTask:
     (seed 92916), None the reading order. `pool` averages squares of that side into one pixel, for
     (28 / pool)**2 steps. `synthetic` digits need no files; `sizes` are those of their splits.
     `label_smoothing` spreads that share of a training target over all digits; `mixup` lays a second
-    digit over each one of training, as strongly as a number drawn between 0 and it says.
+    digit over each one of training, as strongly as a number drawn between 0 and it says. Without
+    `hold_out` the validation digits are trained on too, for settings that were chosen with it.
     """
 
     permutation: Literal["author", "common"] | None = "author"
@@ -89,6 +90,7 @@ class SequentialMnistTask:
     order: Order = "shuffled"
     label_smoothing: float = 0.0
     mixup: float = 0.0
+    hold_out: bool = True
 
     kind: ClassVar[str] = "sequential_mnist"
     metrics: ClassVar[tuple[str, ...]] = ("accuracy", "error_percent", "cross_entropy_nats")
@@ -118,6 +120,7 @@ class FlatMnistTask:
     loss: Literal["squared_hinge", "cross_entropy"] = "squared_hinge"
     label_smoothing: float = 0.0
     mixup: float = 0.0
+    hold_out: bool = True
 
     kind: ClassVar[str] = "flat_mnist"
     metrics: ClassVar[tuple[str, ...]] = ("error_percent", "accuracy", "squared_hinge")
@@ -213,7 +216,8 @@ def training_examples(task: Task) -> int | None:
         return None
     if isinstance(task, CopyTask | AdditionTask):
         return task.train_size
-    return _MNIST if task.source == "mnist" else task.sizes[0]
+    train, valid, _ = _MNIST if task.source == "mnist" else task.sizes
+    return train if task.hold_out else train + valid
 
 
 def _check_digits(task: SequentialMnistTask | FlatMnistTask) -> None:

@@ -88,6 +88,23 @@ PSMNIST_21K = _psmnist(
     ),
 )
 
+
+def _with_all_digits(held: Experiment) -> Experiment:
+    """As many updates on the digits of training and validation together; the last ones count."""
+    assert isinstance(held.task, SequentialMnistTask)
+    return replace(
+        held,
+        name=f"{held.name}-all-digits",
+        task=replace(held.task, hold_out=False),
+        epochs=500,
+        selection=replace(held.selection, keep="last"),
+        notes=(
+            f"The settings of {held.name}, which were chosen on the validation digits, with these "
+            "trained on as well: 60 000 digits, no choice by any score, one test at the end.",
+        ),
+    )
+
+
 PTB = Experiment(
     name="beyond/ptb-2.6M",
     task=CharacterTask(source="ptb", mode="stream", window=150, vocabulary=51),
@@ -221,6 +238,8 @@ HIGHWAY = Experiment(
 PRESETS = (
     PSMNIST_42K,
     PSMNIST_21K,
+    _with_all_digits(PSMNIST_42K),
+    _with_all_digits(PSMNIST_21K),
     PTB,
     replace(
         PTB,

@@ -27,6 +27,7 @@ class DigitOptions(TypedDict, total=False):
     sizes: tuple[int, int, int]
     label_smoothing: float
     mixup: float
+    hold_out: bool
 
 
 class DigitTask(Task):
@@ -41,6 +42,7 @@ class DigitTask(Task):
     label_smoothing: the share of a training target that all digits have in common.
     mixup: in training a second digit is laid over each one, as strongly as a number between 0 and
         `mixup` says, and has the same share of the target; 0 for none, at most a half.
+    hold_out: False trains on the validation digits, too.
     `chance` knows how often each digit occurs in training, and sees no pixel.
     """
 
@@ -58,6 +60,7 @@ class DigitTask(Task):
         sizes: tuple[int, int, int] = (6000, 1000, 1000),
         label_smoothing: float = 0.0,
         mixup: float = 0.0,
+        hold_out: bool = True,
     ) -> None:
         super().__init__()
         if source not in ("mnist", "synthetic"):
@@ -72,7 +75,7 @@ class DigitTask(Task):
             raise ValueError(f"mixup={mixup}: expected a share of at most 0.5")
         self.source: Source = source
         self.label_smoothing, self.mixup = label_smoothing, mixup
-        self.pool = pool
+        self.pool, self.holds_out = pool, hold_out
         self.pixels = (28 // pool) ** 2
         self._data_dir, self._check, self._sizes = data_dir, check, sizes
         self._visits = Visits(order)
@@ -82,6 +85,8 @@ class DigitTask(Task):
             splits = load(
                 self.source, data_dir=self._data_dir, check=self._check, sizes=self._sizes
             )
+            if not self.holds_out:
+                splits["train"] = splits["train"].followed_by(splits["valid"])
             for split, digits in splits.items():
                 images = self._prepared(digits.pooled(self.pool).images.flatten(1))
                 self._store[f"{split}_images"] = images.to(self.device)
@@ -162,6 +167,7 @@ class DigitTask(Task):
             "sizes": list(self._sizes) if self.source == "synthetic" else None,
             "label_smoothing": self.label_smoothing,
             "mixup": self.mixup,
+            "hold_out": self.holds_out,
         }
 
 

@@ -36,6 +36,12 @@ class Digits:
     images: Tensor
     labels: Tensor
 
+    def followed_by(self, others: Digits) -> Digits:
+        """These and then the others."""
+        return Digits(
+            torch.cat([self.images, others.images]), torch.cat([self.labels, others.labels])
+        )
+
     def pooled(self, by: int) -> Digits:
         """Squares of `by` x `by` pixels averaged into one, for shorter sequences."""
         if by < 1 or self.images.shape[-1] % by:

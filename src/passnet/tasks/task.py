@@ -76,6 +76,8 @@ class Task(ABC):
     rows_stand_alone: bool = False
     """Whether a training batch is so many rows of a set, each by itself: then successive batches
     are one larger batch cut into pieces."""
+    holds_out: bool = True
+    """Whether training sees nothing of the validation split, so that scores on it say something."""
 
     def __init__(self) -> None:
         self.device = torch.device("cpu")

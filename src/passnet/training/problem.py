@@ -50,6 +50,7 @@ def build_task(task: Task, *, data_dir: str | os.PathLike[str] | None = None) ->
                 order=task.order,
                 label_smoothing=task.label_smoothing,
                 mixup=task.mixup,
+                hold_out=task.hold_out,
                 data_dir=folder,
             )
         case FlatMnistTask():
@@ -61,6 +62,7 @@ def build_task(task: Task, *, data_dir: str | os.PathLike[str] | None = None) ->
                 loss=task.loss,
                 label_smoothing=task.label_smoothing,
                 mixup=task.mixup,
+                hold_out=task.hold_out,
                 sizes=task.sizes,
                 order=task.order,
                 data_dir=folder,

@@ -35,7 +35,8 @@ class Run:
     result: Result | None
 
     def metrics(self) -> list[dict[str, Any]]:
-        """The lines of `metrics.jsonl`; `kind` is train, valid or test."""
+        """The lines of `metrics.jsonl`; `kind` is train, valid or test, or seen for
+        scores on validation data that are trained on."""
         return read_metrics(self.folder.metrics_file)
 
     def network(self, *, inputs: int, outputs: int, readout: Any, backend: str = "auto") -> Network:
@@ -77,12 +78,18 @@ def evaluate(
 ) -> dict[str, float]:
     """Scores of a run's selected parameters on a split of its task; nothing is written.
 
-    Data that are not those the run was trained on are refused.
+    Data that are not those the run was trained on are refused, and so is a validation split that
+    was trained on.
     """
     run = load_run(folder)
     with joined(choose_device(device)) as world:
         task = build_task(run.experiment.task, data_dir=data_dir).to(world.device)
         run.folder.check_data(task.record())
+        if split == "valid" and not task.holds_out:
+            raise RunError(
+                f"the run in {run.folder.path} trained on its validation data (task.hold_out is "
+                "false), so scores on them say nothing: evaluate the split 'test'"
+            )
         network = run.network(
             inputs=task.input_size,
             outputs=task.output_size,

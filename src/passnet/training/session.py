@@ -261,7 +261,11 @@ class Session:
             no_room = self.world.any(self.limit.leaves_no_room(self.keeper.seconds))
             progress.stopped = progress.stopped or (self.limit.words if no_room else None)
         self.recorder.write_scores(
-            self.parts, scores, split="valid", update=progress.update, better=verdict.better
+            self.parts,
+            scores,
+            split="valid" if self.parts.task.holds_out else "seen",
+            update=progress.update,
+            better=verdict.better and self.parts.task.holds_out,
         )
 
     def _score(self, split: Split) -> Generator[None, None, dict[str, float]]:
@@ -314,12 +318,13 @@ class Session:
             raise self._interrupted() from None
         self.recorder.write_scores(self.parts, test, split="test", update=selected)
         weights = tensors_of(training.network)
+        validation = progress.best_scores if best else progress.last_scores
         return self.keeper.complete(
             updates=progress.update,
             stopped=progress.stopped or "",
             selected=selected,
             test=test,
-            validation=progress.best_scores if best else progress.last_scores,
+            validation=validation if self.parts.task.holds_out else None,
             weights_sha256=self.folder.write_weights(weights) if self.world.first else None,
         )
 
