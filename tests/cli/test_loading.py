@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import tomllib
@@ -29,7 +30,13 @@ def python(*arguments: str, first: Path = SOURCE, cwd: Path | None = None):
         capture_output=True,
         text=True,
         check=False,
+        # What was started in the background ignores Ctrl-C, and so would what it starts.
+        preexec_fn=_heeding_ctrl_c if os.name == "posix" else None,
     )
+
+
+def _heeding_ctrl_c():
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def without_packages(*words: str):
