@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 from accuracy import assert_accurate
@@ -13,6 +15,7 @@ from passnet.config.matrix import BlockDiagonal, Dense, LowRank, LowRankPlusDiag
 from passnet.equations import STRUCTURES
 from passnet.layers.streaming import short_step
 from passnet.ops.cpu import installed
+from passnet.ops.cpu.stream import CellStep
 
 if isinstance(installed(), str):
     pytest.skip(installed(), allow_module_level=True)
@@ -176,3 +179,50 @@ def test_an_output_may_be_changed_in_place() -> None:
         before = layer._split(following)[0].clone()
         output.detach_().zero_()
         assert torch.equal(layer._split(following)[0], before)
+
+
+@torch.no_grad()
+def test_a_cell_of_other_sizes_raises_and_reads_nothing_beyond() -> None:
+    for kind, other, units in (
+        (passnet.GRU, passnet.GRU, 12),
+        (passnet.GRU, passnet.GRU, 5),
+        (passnet.LSTM, passnet.GRU, 9),
+    ):
+        layer = kind(4, 9, matrix=LowRank(2))
+        strange = other(4, units, matrix=LowRank(2)).cells[0]
+        layer.cells[0].input_weight, layer.cells[0].bias = strange.input_weight, strange.bias
+        layer.cells[0].recurrent = strange.recurrent
+        state = layer._join([torch.randn(1, 2, 9) for _ in layer.state_names])
+        assert short_step(layer, torch.randn(2, 4), state) is None
+        with pytest.raises(ValueError, match="expected"):
+            layer.step(torch.randn(2, 4), state)
+
+
+@torch.no_grad()
+def test_normalised_weights_are_not_used_as_they_are_stored() -> None:
+    layer = passnet.GRU(4, 9, matrix=LowRank(2), weight_norm=True)
+    x, state, cell = torch.randn(2, 4), torch.randn(1, 2, 9), layer.cells[0]
+    for normalised in (None, cell, cell.recurrent):
+        for part in (cell, cell.recurrent):
+            part.weight_norm = part is normalised
+        assert (short_step(layer, x, state) is None) == (normalised is not None)
+
+
+@torch.no_grad()
+def test_a_parameter_that_is_replaced_meanwhile_is_read_to_the_end(monkeypatch) -> None:
+    layer = passnet.GRU(4, 9, matrix=LowRank(2))
+    x, state = torch.randn(1, 4), torch.randn(1, 1, 9)
+    owner, name = layer.cells[0].recurrent, "expand"
+    ahead, replaced = CellStep.__call__, []
+
+    def replacing(self, *given):
+        """What another thread may do while the library computes."""
+        old = weakref.ref(getattr(owner, name))
+        setattr(owner, name, torch.nn.Parameter(torch.randn(3, 9, 2)))
+        replaced.append(old() is not None)
+        return ahead(self, *given)
+
+    expected = layer.step(x, state)[0]
+    monkeypatch.setattr(CellStep, "__call__", replacing)
+    assert torch.equal(layer.step(x, state)[0], expected)
+    assert replaced == [True]
