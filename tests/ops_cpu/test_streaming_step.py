@@ -7,6 +7,7 @@ import weakref
 import pytest
 import torch
 from accuracy import assert_accurate
+from torch.autograd import forward_ad
 from torch.utils._device import DeviceContext
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -70,6 +71,10 @@ def test_the_short_way_follows_the_parameters() -> None:
     both()
     layer.reset_parameters()
     both()
+    layer.cells[0].bias.data = torch._neg_view(torch.randn(3, 9))
+    assert short_step(layer, x, state) is None, "memory holds the negatives"
+    layer.cells[0].bias.data = torch.randn(3, 9)
+    both()
     layer.cells[0].reset = "before"
     both()
     layer.cells[0].recurrent.structure = STRUCTURES["low_rank"]
@@ -95,6 +100,9 @@ def test_where_the_long_way_is_needed() -> None:
         for mode in (FlopCounterMode(display=False), DeviceContext("cpu")):
             with mode:
                 assert short_step(layer, x, state) is None, mode
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(x, torch.ones_like(x))
+            assert short_step(layer, dual, state) is None, "tangents"
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert short_step(layer, x, state) is None
         assert torch.vmap(lambda v: layer.step(v, state)[0])(x[None]).shape == (1, 1, 9)

@@ -32,7 +32,10 @@ class CellTensors:
         return (
             stand_in(*given) is None
             and all(
-                t.device == first.device and t.dtype == first.dtype and t.is_contiguous()
+                t.device == first.device
+                and t.dtype == first.dtype
+                and t.is_contiguous()
+                and not t.is_neg()
                 for t in given
                 if t is not None
             )
