@@ -92,9 +92,9 @@ EXPORT void passnet_use_team(team_function of) {
 }
 
 /* Whether a step is for a team, which alone may be asleep, or too large for what there is to do. */
-static int step_takes_team(int64_t threads, int64_t shares) {
+static int step_takes_team(int64_t threads, int64_t most) {
     static _Thread_local int64_t last, quick;
-    if (!team || threads <= 1 || shares <= 1 || 2 * shares < threads) return 0;
+    if (!team || threads <= 1 || most <= 1 || 2 * most < threads) return 0;
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
     int64_t now = at.tv_sec * INT64_C(1000000000) + at.tv_nsec;
