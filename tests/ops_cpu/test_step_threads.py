@@ -124,8 +124,9 @@ def test_a_team_is_called_whole(team, threads) -> None:
     layer = passnet.GRU(WIDTH, UNITS, matrix=LowRankPlusDiagonal(64))
     x, state = torch.randn(1, WIDTH), torch.randn(1, 1, UNITS)
     threads(5)
-    layer(torch.randn(3, 4, WIDTH))  # worth two threads
-    assert team == [5]
+    for steps, asked in ((1, []), (3, [5])):  # worth one thread, and two
+        layer(torch.randn(steps, 4, WIDTH))
+        assert team == asked
     for count, asked in ((5, {5}), (16, set())):  # a step worth three
         threads(count)
         team.clear()

@@ -151,8 +151,8 @@ def _run(
 
 
 def _step_of(cell) -> tuple[CellStep | None, list[Tensor]]:
-    """The cell's prepared step, prepared again when a parameter has moved, and all parameters: who
-    holds them while the step runs may replace them in another thread meanwhile."""
+    """The cell's prepared step, prepared again when a parameter has moved, and all parameters, to
+    be held while the step runs: another thread may replace them meanwhile."""
     own, matrix = cell._parameters, cell._modules["recurrent"]
     stored = matrix._parameters
     # Looked up as it lies: an LSTM has none, which a module finds out slowly.
