@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from accuracy import assert_accurate, assert_all_accurate
@@ -12,6 +14,7 @@ from passnet.ops import GruScan, LstmScan, gru_scan, lstm_scan
 from passnet.ops.cpu import Library, installed
 from passnet.ops.cpu.engine import driving
 from passnet.ops.gru_scan.cpu import CpuGru
+from passnet.ops.inputs import Inputs
 from passnet.ops.lstm_scan.cpu import CpuLstm
 from passnet.ops.scan import of_live
 
@@ -143,6 +146,18 @@ def test_symbols_that_do_not_exist_are_refused() -> None:
         fixed["x"][2, 1] = wrong
         with pytest.raises(IndexError, match=rf"symbols go from .*{wrong}.*expected 0 to 2"):
             gru_scan(case.call(live, fixed), backend="cpu")
+
+
+@pytest.mark.parametrize("other", ["narrow", "scaled"])
+def test_symbols_of_other_kinds(other: str) -> None:
+    case = Case(inputs="symbols")
+    call = case.call(*case.tensors())
+    assert isinstance(call, GruScan) and isinstance(call.source, Inputs)
+    x = call.source.x
+    changes = {"x": x.int()} if other == "narrow" else {"scale": torch.rand(x.shape).double()}
+    call = replace(call, source=replace(call.source, **changes))
+    found, wanted = gru_scan(call, backend="cpu"), gru_scan(call, backend="reference")
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("batch, width, forms", [(4, 3, True), (3, 3, False), (4, 4000, False)])
