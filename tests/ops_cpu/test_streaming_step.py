@@ -8,6 +8,7 @@ import pytest
 import torch
 from accuracy import assert_accurate
 from torch.autograd import forward_ad
+from torch.nn.modules.module import register_module_forward_hook
 from torch.utils._device import DeviceContext
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -106,9 +107,15 @@ def test_where_the_long_way_is_needed() -> None:
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert short_step(layer, x, state) is None
         assert torch.vmap(lambda v: layer.step(v, state)[0])(x[None]).shape == (1, 1, 9)
-        handle = layer.register_forward_hook(lambda *_: None)
-        assert short_step(layer, x, state) is None, "hooks"
-        handle.remove()
+        for register in (
+            layer.register_forward_hook,
+            layer.register_forward_pre_hook,
+            register_module_forward_hook,
+        ):
+            with register(lambda *_: None):
+                assert short_step(layer, x, state) is None, "hooks"
+        assert short_step(layer, torch._neg_view(x), state) is None, "memory holds the negatives"
+        assert short_step(layer, x, torch._neg_view(state)) is None, "likewise"
         for other in (
             passnet.GRU(4, 9, matrix=LowRankPlusDiagonal(2), backend="eager"),
             passnet.GRU(4, 9, matrix=LowRankPlusDiagonal(2), weight_norm=True),
@@ -116,6 +123,8 @@ def test_where_the_long_way_is_needed() -> None:
             passnet.GRU(4, 9, matrix=BlockDiagonal(3)),
         ):
             assert short_step(other, x, state) is None
+        both_ways = passnet.GRU(9, 9, matrix=LowRank(2), bidirectional=True)
+        assert short_step(both_ways, state[0], torch.randn(2, 1, 9)) is None
 
 
 @torch.no_grad()
