@@ -182,14 +182,21 @@ def test_gradients_flow_through_steps(kind):
     assert_all_accurate(found[0], reference=found[1], truth=found[2])
 
 
-def test_what_cannot_be_streamed_says_why():
+@each_mode
+@pytest.mark.parametrize("started", [True, False])
+def test_what_cannot_be_streamed_says_why(grad, started):
+    def step(layer):
+        state = signed(len(layer.cells), B, SIZE) if started else None
+        with torch.set_grad_enabled(grad):
+            return layer.step(signed(B, M), state)
+
     with pytest.raises(RuntimeError, match=r"one direction.*bidirectional"):
-        passnet.GRU(M, SIZE, bidirectional=True).step(signed(B, M))
+        step(passnet.GRU(M, SIZE, bidirectional=True))
     for options in ({"dropout_state": 0.5}, {"zoneout": 0.1}, {"num_layers": 2, "dropout": 0.5}):
         layer = passnet.GRU(M, SIZE, **options)
         with pytest.raises(RuntimeError, match=r"call \.eval\(\) first"):
-            layer.step(signed(B, M))
-        layer.eval().step(signed(B, M))
+            step(layer)
+        step(layer.eval())
 
 
 @each_kind

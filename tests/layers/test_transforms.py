@@ -32,6 +32,26 @@ def test_a_trace_computes_what_the_layer_does(kind, backend, grad):
         torch.testing.assert_close(traced(x), layer(x), rtol=0, atol=0)
 
 
+class Step(torch.nn.Module):
+    def __init__(self, layer):
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x, *state):
+        return self.layer.step(x, self.layer._join(state))[0]
+
+
+@each_kind
+@torch.no_grad()
+@pytest.mark.filterwarnings("ignore::torch.jit.TracerWarning", "ignore::DeprecationWarning")
+def test_a_trace_computes_what_a_step_does(kind):
+    step = Step(made(kind))
+    state = [signed(1, B, SIZE) for _ in step.layer.state_names]
+    traced = torch.jit.trace(step, (signed(B, M), *state), check_trace=False)
+    x = -signed(B, M)
+    torch.testing.assert_close(traced(x, *state), step(x, *state))
+
+
 @each_kind
 @each_backend
 def test_batched_gradients(kind, backend):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
@@ -96,9 +97,13 @@ class Case:
         )
 
     def run(
-        self, live: dict[str, Tensor], fixed: dict[str, Tensor], backend: str
+        self,
+        live: dict[str, Tensor],
+        fixed: dict[str, Tensor],
+        backend: str,
+        arrive: Callable[[Tensor], Tensor] = lambda grad: grad,
     ) -> dict[str, Tensor]:
-        """Outputs and the gradient of every live tensor."""
+        """Outputs and the gradient of every live tensor; those of the outputs `arrive` so."""
         live = {name: t.detach().requires_grad_() for name, t in live.items()}
         call = self.call(live, fixed)
         if isinstance(call, LstmScan):
@@ -107,7 +112,7 @@ class Case:
             outputs = {"states": gru_scan(call, backend=backend)}
         generator = torch.Generator().manual_seed(3)
         arriving = [
-            torch.randn(out.shape, generator=generator, dtype=torch.float64).to(out.dtype)
+            arrive(torch.randn(out.shape, generator=generator, dtype=torch.float64).to(out.dtype))
             for out in outputs.values()
         ]
         grads = torch.autograd.grad(list(outputs.values()), list(live.values()), arriving)

@@ -96,6 +96,9 @@ def test_wrong_shapes_raise_instead_of_reading_beyond() -> None:
                 "low_rank",
             )
         )
+    start = torch.zeros(1, 6)
+    with pytest.raises(ValueError, match="drive has 3 gates: expected 4, those of lstm"):
+        CpuLstm().forward(LstmScan(call.drive, start, start, call.factors, call.structure))
 
 
 @pytest.mark.skipif(isinstance(installed(), str), reason="no compiled scan here")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from accuracy import assert_accurate, assert_all_accurate
@@ -12,6 +14,7 @@ from passnet.ops import GruScan, LstmScan, gru_scan, lstm_scan
 from passnet.ops.cpu import Library, installed
 from passnet.ops.cpu.engine import driving
 from passnet.ops.gru_scan.cpu import CpuGru
+from passnet.ops.inputs import Inputs
 from passnet.ops.lstm_scan.cpu import CpuLstm
 from passnet.ops.scan import of_live
 
@@ -70,20 +73,27 @@ def test_gradcheck(cell: str) -> None:
     assert torch.autograd.gradcheck(scan, inputs)
 
 
-@pytest.mark.parametrize("cell", ["after", "before", "lstm"])
-def test_tensors_need_not_be_contiguous(cell: str) -> None:
-    case = Case(cell, masks="each", hold="units")
-    live, fixed = case.tensors()
-    strided = {name: _strided(t) for name, t in live.items()}
-    got = case.run(strided, {name: _strided(t) for name, t in fixed.items()}, "cpu")
-    for name, value in case.run(live, fixed, "cpu").items():
-        assert torch.equal(got[name], value), name
-
-
 def _strided(tensor):
     wide = torch.empty(*tensor.shape[:-1], 2 * tensor.shape[-1], dtype=tensor.dtype)
     wide[..., ::2] = tensor
     return wide[..., ::2]
+
+
+def _negated(tensor):
+    """The same numbers, where memory holds their negatives."""
+    return torch._neg_view(-tensor) if tensor.is_floating_point() else tensor
+
+
+@pytest.mark.parametrize("lie", [_strided, _negated])
+@pytest.mark.parametrize("inputs", [None, "features with gradients", "symbols"])
+@pytest.mark.parametrize("cell", ["after", "before", "lstm"])
+def test_tensors_may_lie_otherwise(cell: str, inputs: str | None, lie) -> None:
+    case = Case(cell, masks="each", hold="units", inputs=inputs)
+    live, fixed = case.tensors()
+    otherwise = [{name: lie(t) for name, t in part.items()} for part in (live, fixed)]
+    got = case.run(*otherwise, "cpu", arrive=lie)
+    for name, value in case.run(live, fixed, "cpu").items():
+        torch.testing.assert_close(got[name], value, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -136,6 +146,18 @@ def test_symbols_that_do_not_exist_are_refused() -> None:
         fixed["x"][2, 1] = wrong
         with pytest.raises(IndexError, match=rf"symbols go from .*{wrong}.*expected 0 to 2"):
             gru_scan(case.call(live, fixed), backend="cpu")
+
+
+@pytest.mark.parametrize("other", ["narrow", "scaled"])
+def test_symbols_of_other_kinds(other: str) -> None:
+    case = Case(inputs="symbols")
+    call = case.call(*case.tensors())
+    assert isinstance(call, GruScan) and isinstance(call.source, Inputs)
+    x = call.source.x
+    changes = {"x": x.int()} if other == "narrow" else {"scale": torch.rand(x.shape).double()}
+    call = replace(call, source=replace(call.source, **changes))
+    found, wanted = gru_scan(call, backend="cpu"), gru_scan(call, backend="reference")
+    torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("batch, width, forms", [(4, 3, True), (3, 3, False), (4, 4000, False)])

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -112,3 +116,45 @@ def test_a_small_step_takes_one_thread(team, threads) -> None:
     for _ in range(100):
         layer.step(x, state)
     assert not team
+
+
+@torch.no_grad()
+def test_a_team_is_called_whole(team, threads) -> None:
+    """One that is called for fewer ends its other threads, and PyTorch starts them again."""
+    layer = passnet.GRU(WIDTH, UNITS, matrix=LowRankPlusDiagonal(64))
+    x, state = torch.randn(1, WIDTH), torch.randn(1, 1, UNITS)
+    threads(5)
+    for steps, asked in ((1, []), (3, [5])):  # worth one thread, and two
+        layer(torch.randn(steps, 4, WIDTH))
+        assert team == asked
+    for count, asked in ((5, {5}), (16, set())):  # a step worth three
+        threads(count)
+        team.clear()
+        for _ in range(200):
+            layer.step(x, state)
+        assert set(team) == asked
+
+
+_FORKED = f"""
+import os, signal, torch, passnet
+torch.set_num_threads(2)
+layer = passnet.GRU({WIDTH}, {UNITS}, matrix=passnet.LowRank(64))
+x, state = torch.randn(1, {WIDTH}), torch.randn(1, 1, {UNITS})
+with torch.no_grad():
+    def work():
+        for _ in range(100):
+            output, _ = layer.step(x, state)
+        return output, layer(torch.ones(5, 4, {WIDTH}))[0]
+    expected = work()
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        os._exit(not all(map(torch.equal, work(), expected)))
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes are forked here")
+def test_a_forked_process_does_not_wait_for_a_team_it_has_not() -> None:
+    source = Path(passnet.__file__).parents[1]
+    subprocess.run([sys.executable, "-c", _FORKED], check=True, cwd=source, timeout=120)

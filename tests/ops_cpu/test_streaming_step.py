@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import weakref
+
 import pytest
 import torch
 from accuracy import assert_accurate
+from torch.autograd import forward_ad
+from torch.nn.modules.module import register_module_forward_hook
 from torch.utils._device import DeviceContext
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -13,6 +17,7 @@ from passnet.config.matrix import BlockDiagonal, Dense, LowRank, LowRankPlusDiag
 from passnet.equations import STRUCTURES
 from passnet.layers.streaming import short_step
 from passnet.ops.cpu import installed
+from passnet.ops.cpu.stream import CellStep
 
 if isinstance(installed(), str):
     pytest.skip(installed(), allow_module_level=True)
@@ -67,6 +72,10 @@ def test_the_short_way_follows_the_parameters() -> None:
     both()
     layer.reset_parameters()
     both()
+    layer.cells[0].bias.data = torch._neg_view(torch.randn(3, 9))
+    assert short_step(layer, x, state) is None, "memory holds the negatives"
+    layer.cells[0].bias.data = torch.randn(3, 9)
+    both()
     layer.cells[0].reset = "before"
     both()
     layer.cells[0].recurrent.structure = STRUCTURES["low_rank"]
@@ -92,12 +101,21 @@ def test_where_the_long_way_is_needed() -> None:
         for mode in (FlopCounterMode(display=False), DeviceContext("cpu")):
             with mode:
                 assert short_step(layer, x, state) is None, mode
+        with forward_ad.dual_level():
+            dual = forward_ad.make_dual(x, torch.ones_like(x))
+            assert short_step(layer, dual, state) is None, "tangents"
         with torch.autocast("cpu", dtype=torch.bfloat16):
             assert short_step(layer, x, state) is None
         assert torch.vmap(lambda v: layer.step(v, state)[0])(x[None]).shape == (1, 1, 9)
-        handle = layer.register_forward_hook(lambda *_: None)
-        assert short_step(layer, x, state) is None, "hooks"
-        handle.remove()
+        for register in (
+            layer.register_forward_hook,
+            layer.register_forward_pre_hook,
+            register_module_forward_hook,
+        ):
+            with register(lambda *_: None):
+                assert short_step(layer, x, state) is None, "hooks"
+        assert short_step(layer, torch._neg_view(x), state) is None, "memory holds the negatives"
+        assert short_step(layer, x, torch._neg_view(state)) is None, "likewise"
         for other in (
             passnet.GRU(4, 9, matrix=LowRankPlusDiagonal(2), backend="eager"),
             passnet.GRU(4, 9, matrix=LowRankPlusDiagonal(2), weight_norm=True),
@@ -105,6 +123,8 @@ def test_where_the_long_way_is_needed() -> None:
             passnet.GRU(4, 9, matrix=BlockDiagonal(3)),
         ):
             assert short_step(other, x, state) is None
+        both_ways = passnet.GRU(9, 9, matrix=LowRank(2), bidirectional=True)
+        assert short_step(both_ways, state[0], torch.randn(2, 1, 9)) is None
 
 
 @torch.no_grad()
@@ -176,3 +196,50 @@ def test_an_output_may_be_changed_in_place() -> None:
         before = layer._split(following)[0].clone()
         output.detach_().zero_()
         assert torch.equal(layer._split(following)[0], before)
+
+
+@torch.no_grad()
+def test_a_cell_of_other_sizes_raises_and_reads_nothing_beyond() -> None:
+    for kind, other, units in (
+        (passnet.GRU, passnet.GRU, 12),
+        (passnet.GRU, passnet.GRU, 5),
+        (passnet.LSTM, passnet.GRU, 9),
+    ):
+        layer = kind(4, 9, matrix=LowRank(2))
+        strange = other(4, units, matrix=LowRank(2)).cells[0]
+        layer.cells[0].input_weight, layer.cells[0].bias = strange.input_weight, strange.bias
+        layer.cells[0].recurrent = strange.recurrent
+        state = layer._join([torch.randn(1, 2, 9) for _ in layer.state_names])
+        assert short_step(layer, torch.randn(2, 4), state) is None
+        with pytest.raises(ValueError, match="expected"):
+            layer.step(torch.randn(2, 4), state)
+
+
+@torch.no_grad()
+def test_normalised_weights_are_not_used_as_they_are_stored() -> None:
+    layer = passnet.GRU(4, 9, matrix=LowRank(2), weight_norm=True)
+    x, state, cell = torch.randn(2, 4), torch.randn(1, 2, 9), layer.cells[0]
+    for normalised in (None, cell, cell.recurrent):
+        for part in (cell, cell.recurrent):
+            part.weight_norm = part is normalised
+        assert (short_step(layer, x, state) is None) == (normalised is not None)
+
+
+@torch.no_grad()
+def test_a_parameter_that_is_replaced_meanwhile_is_read_to_the_end(monkeypatch) -> None:
+    layer = passnet.GRU(4, 9, matrix=LowRank(2))
+    x, state = torch.randn(1, 4), torch.randn(1, 1, 9)
+    owner, name = layer.cells[0].recurrent, "expand"
+    ahead, replaced = CellStep.__call__, []
+
+    def replacing(self, *given):
+        """What another thread may do while the library computes."""
+        old = weakref.ref(getattr(owner, name))
+        setattr(owner, name, torch.nn.Parameter(torch.randn(3, 9, 2)))
+        replaced.append(old() is not None)
+        return ahead(self, *given)
+
+    expected = layer.step(x, state)[0]
+    monkeypatch.setattr(CellStep, "__call__", replacing)
+    assert torch.equal(layer.step(x, state)[0], expected)
+    assert replaced == [True]

@@ -126,8 +126,10 @@ def _run(
     output: Tensor | None = None,
 ) -> Sequence[Tensor] | None:
     """A cell's next state, or None where it has no short step for this input."""
-    step = _step_of(cell)
+    step, _held = _step_of(cell)
     if step is None or layer.backend not in ("auto", step.backend):
+        return None
+    if step.units != layer.hidden_size:
         return None
     device, dtype = step.device, step.dtype
     if x.device != device or not 0 < x.shape[0] <= step.most:
@@ -148,12 +150,14 @@ def _run(
     return step(x.contiguous(), [part.contiguous() for part in state], output)
 
 
-def _step_of(cell) -> CellStep | None:
-    """The cell's prepared step; prepared again when a parameter has moved."""
+def _step_of(cell) -> tuple[CellStep | None, list[Tensor]]:
+    """The cell's prepared step, prepared again when a parameter has moved, and all parameters, to
+    be held while the step runs: another thread may replace them meanwhile."""
     own, matrix = cell._parameters, cell._modules["recurrent"]
     stored = matrix._parameters
     # Looked up as it lies: an LSTM has none, which a module finds out slowly.
-    seen = [cell.__dict__.get("reset"), matrix.weight_norm, matrix.structure, *own, *stored]
+    kind = cell.__dict__.get("reset"), cell.weight_norm, matrix.weight_norm, matrix.structure
+    seen = [*kind, *own, *stored]
     tensors = [tensor for tensor in (*own.values(), *stored.values()) if tensor is not None]
     seen += map(Tensor.data_ptr, tensors)
     seen += [tensor.shape for tensor in tensors]
@@ -162,7 +166,7 @@ def _step_of(cell) -> CellStep | None:
     if found is None or found[0] != seen:
         found = seen, _prepare(cell, own, matrix)
         _prepared[cell] = found
-    return found[1]
+    return found[1], tensors
 
 
 def _prepare(cell, own, matrix) -> CellStep | None:
@@ -172,7 +176,7 @@ def _prepare(cell, own, matrix) -> CellStep | None:
     # What is parametrised, pruned or something else than a parameter is not stored here, and
     # under weight normalisation nothing is used as it is stored.
     whole = needed <= own.keys() and set(names) <= stored.keys()
-    if not whole or matrix.weight_norm:
+    if not whole or cell.weight_norm or matrix.weight_norm:
         return None
     tensors = CellTensors(
         kind="lstm" if reset is None else f"gru_{reset}",

@@ -9,10 +9,13 @@ from torch import Tensor
 
 from passnet.ops.transforms import stand_in
 
+GATES = {"gru_after": 3, "gru_before": 3, "lstm": 4}
+"""Kinds of cells, and how many gates they have."""
+
 
 @dataclass(frozen=True)
 class CellTensors:
-    """All that a cell computes with; `kind` is gru_after, gru_before or lstm."""
+    """All that a cell of some kind computes with."""
 
     kind: str
     structure: str
@@ -29,7 +32,10 @@ class CellTensors:
         return (
             stand_in(*given) is None
             and all(
-                t.device == first.device and t.dtype == first.dtype and t.is_contiguous()
+                t.device == first.device
+                and t.dtype == first.dtype
+                and t.is_contiguous()
+                and not t.is_neg()
                 for t in given
                 if t is not None
             )
@@ -38,6 +44,8 @@ class CellTensors:
 
     def _fit(self) -> bool:
         gates, units, _ = self.input_weight.shape
+        if gates != GATES[self.kind]:
+            return False
         expand, *others = self.factors
         project, diagonal = (*others, None, None)[:2]
         rank = units if project is None else expand.shape[-1]

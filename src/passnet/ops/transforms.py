@@ -84,8 +84,8 @@ def overridden() -> bool:
 
 
 def watched() -> bool:
-    """Whether anything records or changes what is computed here: autograd, autocast on any device,
-    a tracer, transform or mode."""
+    """Whether anything records or changes what is computed here: autograd in either direction,
+    autocast on any device, a tracer, transform or mode."""
     return (
         _recording()
         or torch.compiler.is_compiling()
@@ -94,6 +94,7 @@ def watched() -> bool:
         or _dispatchers() > 0
         or _overriders() > 0
         or _any_autocast()
+        or forward_ad._current_level >= 0
     )
 
 

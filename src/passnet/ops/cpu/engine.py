@@ -7,8 +7,9 @@ from typing import TypeVar
 import torch
 from torch import Tensor
 
+from passnet.ops.cell_tensors import GATES
 from passnet.ops.cpu.gradients import factor_gradients, features_gradient, input_gradients
-from passnet.ops.cpu.library import CELLS, Library, ScanStruct, installed
+from passnet.ops.cpu.library import CELLS, Library, ScanStruct, as_it_lies, installed
 from passnet.ops.inputs import Inputs
 from passnet.ops.scan import Engine, ScanCall
 
@@ -78,6 +79,8 @@ def lay_out(cell: str, call: ScanCall, *, forward: bool = False) -> tuple[ScanSt
     Only the forward reads what drives the scan.
     """
     gates, steps, batch, units = call.shape
+    if gates != GATES[cell]:
+        raise ValueError(f"the drive has {gates} gates: expected {GATES[cell]}, those of {cell}")
     expand, *others = call.factors
     project, diagonal = (*others, None, None)[:2]
     rank = 0 if project is None else project.shape[1]
@@ -144,7 +147,7 @@ def driving(call: ScanCall) -> dict[str, Tensor]:
 
 def point(struct: ScanStruct, name: str, tensor: Tensor) -> Tensor:
     """Let a field point at a tensor; the one returned must live as long as the struct is used."""
-    tensor = tensor.contiguous()
+    tensor = as_it_lies(tensor)
     setattr(struct, name, tensor.data_ptr())
     return tensor
 

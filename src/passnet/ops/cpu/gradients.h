@@ -165,7 +165,7 @@ static int NAME(run_factors)(const scan_call *call, const factor_gradients *to) 
     NAME(measure)(&s.p, call, 1);
     int64_t strips = (s.p.n + STRIP - 1) / STRIP * (call->tied ? 1 : s.p.gates);
     int64_t work = 2 * s.p.steps * s.p.batch * s.p.n * s.p.d * s.p.gates;
-    return in_threads(NAME(strips), &s, strips, worth(call->threads, work, THREAD_WORK));
+    return in_threads(NAME(strips), &s, strips, call->threads, work / THREAD_WORK);
 }
 
 /* Features x drove with W x + b: from dy, now the gradient of the drive, dW = sum dy x^T and
@@ -222,7 +222,7 @@ static int NAME(run_inputs)(const scan_call *call, void *grad_weight, void *grad
     driven s = {.call = call, .weight = grad_weight, .bias = grad_bias};
     int64_t strips = (call->units + STRIP - 1) / STRIP * gates_of(call);
     int64_t work = strips * STRIP * call->steps * call->batch * (call->width + 1);
-    return in_threads(NAME(input_strips), &s, strips, worth(call->threads, work, THREAD_WORK));
+    return in_threads(NAME(input_strips), &s, strips, call->threads, work / THREAD_WORK);
 }
 
 /* dx = sum W^T dy over the gates, for rows [first, stop), some at a time so that a panel of W stays
@@ -256,8 +256,8 @@ TARGET static int NAME(run_features)(const scan_call *call, void *grad_input) {
     if (!memory) return 1;
     for (int64_t g = 0; g < gates; g++)
         s.matrices[g] = NAME(pack)(&room, (const REAL *)call->weight + g * n * m, n, m, m, 1);
-    int64_t threads = worth(call->threads, gates * total * n * m, THREAD_WORK);
-    int failed = in_threads(NAME(feature_rows), &s, total, threads);
+    int64_t most = gates * total * n * m / THREAD_WORK;
+    int failed = in_threads(NAME(feature_rows), &s, total, call->threads, most);
     free(memory);
     return failed;
 }

@@ -6,7 +6,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from passnet.ops.cpu.library import CELLS, FactorStruct, Library, ScanStruct
+from passnet.ops.cpu.library import CELLS, FactorStruct, Library, ScanStruct, as_it_lies
 from passnet.ops.inputs import Inputs
 from passnet.ops.scan import ScanCall
 
@@ -48,7 +48,7 @@ def input_gradients(
     library: Library, inputs: Inputs, grad_drive: Tensor
 ) -> tuple[Tensor, Tensor | None]:
     """Those of the matrices and the biases of features."""
-    x, grad = inputs.x.contiguous(), grad_drive.contiguous()
+    x, grad = as_it_lies(inputs.x), as_it_lies(grad_drive)
     weight = torch.empty(inputs.weight.shape, dtype=grad.dtype)
     bias = None if inputs.bias is None else torch.empty(inputs.bias.shape, dtype=grad.dtype)
     call = _driven(grad, inputs, input=x.data_ptr())
@@ -58,7 +58,7 @@ def input_gradients(
 
 def features_gradient(library: Library, inputs: Inputs, grad_drive: Tensor) -> Tensor:
     """That of features."""
-    weight, grad = inputs.weight.contiguous(), grad_drive.contiguous()
+    weight, grad = as_it_lies(inputs.weight), as_it_lies(grad_drive)
     found = torch.empty(inputs.x.shape, dtype=grad.dtype)
     library.features_gradient(_driven(grad, inputs, weight=weight.data_ptr()), found)
     return found

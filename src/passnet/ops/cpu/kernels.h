@@ -44,8 +44,8 @@ static int NAME(run)(const scan_call *call, int backward) {
         expect_fresh(call->cells, slot);
         expect_fresh(call->kept, (call->cell == LSTM ? 5 : call->cell == GRU_AFTER ? 4 : 3) * slot);
     }
-    int64_t threads = worth(call->threads, NAME(work)(&p), THREAD_WORK);
-    int failed = in_threads(NAME(run_rows), &p, p.batch, threads);
+    int64_t most = NAME(work)(&p) / THREAD_WORK;
+    int failed = in_threads(NAME(run_rows), &p, p.batch, call->threads, most);
     free(p.memory);
     return failed;
 }

@@ -110,6 +110,11 @@ class Library:
             raise MemoryError(NO_MEMORY.format(call.units))
 
 
+def as_it_lies(tensor: Tensor) -> Tensor:
+    """The tensor with its numbers row after row and with their own signs: all that C reads."""
+    return tensor.contiguous().resolve_neg()
+
+
 def load(folder: Path = FOLDER) -> Library | str:
     """The library in `folder`, or a sentence saying why there is none."""
     own = f"_scan{sysconfig.get_config_var('EXT_SUFFIX')}"

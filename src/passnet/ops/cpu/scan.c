@@ -80,35 +80,41 @@ static void in_new_threads(shares *of) {
 typedef void (*team_function)(void (*run)(void *), void *given, unsigned threads, unsigned flags);
 static team_function team;
 
+/* A process that was forked has the team's memory without its threads: it would wait for ever. */
+static void forget_team(void) { team = NULL; }
+
 /* Use the threads of an OpenMP runtime that this process already has: its idle threads spin for a
  * while and would keep threads of our own from the processors. */
-EXPORT void passnet_use_team(team_function of) { team = of; }
-
-/* As many threads as there are, but no more than `work` multiplications are worth. */
-static int64_t worth(int64_t threads, int64_t work, int64_t each) {
-    return work / each < threads ? work / each : threads;
+EXPORT void passnet_use_team(team_function of) {
+    static int watched;
+    if (!watched) watched = !pthread_atfork(NULL, NULL, forget_team);
+    team = of;
 }
 
-/* The same for a step, which alone finds threads asleep. */
-static int64_t step_threads(int64_t threads, int64_t work) {
+/* Whether a step is for a team, which alone may be asleep, or too large for what there is to do. */
+static int step_takes_team(int64_t threads, int64_t most) {
     static _Thread_local int64_t last, quick;
-    int64_t count = worth(threads, work, STEP_WORK);
-    if (!team || count <= 1) return 1;
+    if (!team || threads <= 1 || most <= 1 || 2 * most < threads) return 0;
     struct timespec at;
     clock_gettime(CLOCK_MONOTONIC, &at);
     int64_t now = at.tv_sec * INT64_C(1000000000) + at.tv_nsec;
     quick = now - last < QUICK_NANOSECONDS ? quick + 1 : 0;
     last = now;
-    return quick < QUICK_STEPS ? 1 : count;
+    return quick >= QUICK_STEPS;
 }
 
-/* `total` things shared out among threads. */
-static int in_threads(rows_function run, const void *prepared, int64_t total, int64_t threads) {
+/* `total` things shared out among threads, in at most so many shares.
+ *
+ * A team is always called whole, as PyTorch calls it: one that is asked for fewer ends its other
+ * threads, and the next call for all has to start them again. */
+static int in_threads(rows_function run, const void *prepared, int64_t total, int64_t threads,
+                      int64_t most) {
     int64_t count = threads < total ? threads : total;
+    if (most < count) count = most;
     if (count <= 1) return run(prepared, 0, total);
     shares of = {.run = run, .prepared = prepared, .total = total, .count = count};
     if (team)
-        team(take_shares, &of, (unsigned)count, 0);
+        team(take_shares, &of, (unsigned)threads, 0);
     else
         in_new_threads(&of);
     return of.failed;

@@ -30,25 +30,25 @@ TARGET static int NAME(units_share)(const void *prepared, int64_t first, int64_t
 
 /* Gates that read one vector, and the units that follow from them. */
 TARGET static void NAME(run_stage)(const plan *p, block *k, const group *of, REAL *vector,
-                                   NAME(units) units, int64_t threads) {
+                                   NAME(units) units, int64_t threads, int64_t most) {
     stage s = {.p = p, .k = k, .of = of, .units = units};
     NAME(read)(p, k, of, vector);
-    if (p->d) in_threads(NAME(project_share), &s, NAME(group_width)(p, of), threads);
-    in_threads(NAME(units_share), &s, (p->n + WIDTH - 1) / WIDTH, threads);
+    if (p->d) in_threads(NAME(project_share), &s, NAME(group_width)(p, of), threads, most);
+    in_threads(NAME(units_share), &s, (p->n + WIDTH - 1) / WIDTH, threads, most);
 }
 
-TARGET static int NAME(step_in_threads)(const plan *p, int64_t threads) {
+TARGET static int NAME(step_in_threads)(const plan *p, int64_t threads, int64_t most) {
     block k = {.rows = p->batch};
     if (NAME(take_scratch)(&k, p, p->batch)) return 1;
     NAME(copy_in)(p, &k, p->call->initial, k.state);
     if (p->call->cell == LSTM) {
         NAME(copy_in)(p, &k, p->call->initial_cell, k.cell);
-        NAME(run_stage)(p, &k, &p->groups[0], k.state, NAME(lstm_units), threads);
+        NAME(run_stage)(p, &k, &p->groups[0], k.state, NAME(lstm_units), threads, most);
     } else if (p->call->cell == GRU_AFTER) {
-        NAME(run_stage)(p, &k, &p->groups[0], k.state, NAME(gru_after), threads);
+        NAME(run_stage)(p, &k, &p->groups[0], k.state, NAME(gru_after), threads, most);
     } else {
-        NAME(run_stage)(p, &k, &p->groups[0], k.state, NAME(gru_opening), threads);
-        NAME(run_stage)(p, &k, &p->groups[1], k.carried, NAME(gru_closing), threads);
+        NAME(run_stage)(p, &k, &p->groups[0], k.state, NAME(gru_opening), threads, most);
+        NAME(run_stage)(p, &k, &p->groups[1], k.carried, NAME(gru_closing), threads, most);
     }
     free(k.memory);
     return 0;
@@ -62,8 +62,10 @@ static int NAME(run_step)(const scan_call *cell, const step_tensors *of) {
     call.states = of->next_state, call.cells = of->next_cell;
     plan p;
     if (NAME(prepare)(&p, &call, 0)) return 1;
-    int64_t threads = p.direct ? step_threads(of->threads, NAME(work)(&p)) : 1;
-    int failed = threads > 1 ? NAME(step_in_threads)(&p, threads) : NAME(run_rows)(&p, 0, p.batch);
+    int64_t most = NAME(work)(&p) / STEP_WORK;
+    int failed = p.direct && step_takes_team(of->threads, most)
+                     ? NAME(step_in_threads)(&p, of->threads, most)
+                     : NAME(run_rows)(&p, 0, p.batch);
     free(p.memory);
     if (failed) return 1;
     size_t bytes = (size_t)(of->rows * call.units) * sizeof(REAL);

@@ -42,7 +42,7 @@ class CellStep:
     """Sequences a step takes."""
 
     def __init__(self, cell: CellTensors, library: Library) -> None:
-        _, units, width = cell.input_weight.shape
+        _, self.units, self.width = cell.input_weight.shape
         names = (*_FACTORS[cell.structure], "weight", "bias", "inner_bias")
         tensors = dict(
             zip(names, (*cell.factors, cell.input_weight, cell.bias, cell.inner_bias), strict=True)
@@ -51,12 +51,13 @@ class CellStep:
         rank = 0 if project is None else project.shape[1]
         tied = project is not None and project.shape[0] == 1
         double = cell.input_weight.dtype == torch.float64
-        call = ScanStruct(CELLS[cell.kind], double, 1, 0, units, rank, tied, 0, 0, 0, 1, width)
+        call = ScanStruct(
+            CELLS[cell.kind], double, 1, 0, self.units, rank, tied, 0, 0, 0, 1, self.width
+        )
         for name, tensor in tensors.items():
             if tensor is not None:
                 setattr(call, name, tensor.data_ptr())
-        self._step, self._units = library.step(call), units
-        self.width = width
+        self._step = library.step(call)
         self.dtype, self.device = cell.input_weight.dtype, cell.input_weight.device
 
     def __call__(
@@ -82,7 +83,7 @@ class CellStep:
             0 if output is None else output.data_ptr(),
         )
         if self._step(tensors):
-            raise MemoryError(NO_MEMORY.format(self._units))
+            raise MemoryError(NO_MEMORY.format(self.units))
         return following
 
 

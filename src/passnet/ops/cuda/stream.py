@@ -34,7 +34,7 @@ class CellStep:
         self._cell, self._where = cell, (chip, family, call)
         unused = (None, None, None)  # masks and holds
         self._given = (*(*cell.factors, None, None)[:3], *unused, cell.inner_bias)
-        self.width = cell.input_weight.shape[-1]
+        _, self.units, self.width = cell.input_weight.shape
         self.dtype, self.device = cell.input_weight.dtype, cell.input_weight.device
 
     def __call__(
