@@ -31,7 +31,8 @@ def test_its_example_runs(capsys):
 
 
 @pytest.mark.parametrize("page", sorted((ROOT / "docs").glob("*.md")), ids=lambda page: page.name)
-def test_the_code_in_docs_runs(page):
+def test_the_code_in_docs_runs(page, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     for code in re.findall(r"```python\n(.*?)```", page.read_text(), re.S):
         exec(compile(code, page.name, "exec"), {})
 

@@ -117,6 +117,21 @@ def test_ctrl_c_while_torch_loads_is_a_sentence(words, tmp_path):
     assert done.stderr == "passnet: stopped by SIGINT; nothing was running\n"
 
 
+@needs_signals
+def test_a_second_ctrl_c_says_that_the_run_goes_on(tmp_path):
+    # Where a run noted the first one, the second is for whoever handled signals before it.
+    code = (
+        "import signal\nfrom passnet.cli import main\nimport passnet.training.loop as loop\n"
+        "loop.train = lambda *a, **k: signal.raise_signal(signal.SIGINT)\n"
+        "main(['train', 'quick/copy', '--out', 'run'])\n"
+    )
+    done = python("-c", code, cwd=tmp_path)
+    assert done.returncode == 130
+    assert done.stderr == (
+        "passnet: stopped by SIGINT; the same command goes on from the newest checkpoint\n"
+    )
+
+
 def test_what_is_refused_cheaply_needs_no_torch(tmp_path):
     (tmp_path / "afile").touch()
     lines = [

@@ -44,7 +44,7 @@ def train(*arguments: str) -> int:
     return main(["train", *arguments, "--device", "cpu"])
 
 
-def test_train_again_evaluate_and_sample(in_folder, capsys):
+def test_train_again_evaluate_and_sample(in_folder, capsys, monkeypatch):
     assert train("quick/character-stream", *SMALL, "--json", "--quiet") == 0
     first = json.loads(capsys.readouterr().out)
     assert first["updates"] == 6 and first["metric"] in first["chance"]
@@ -62,6 +62,16 @@ def test_train_again_evaluate_and_sample(in_folder, capsys):
     text = capsys.readouterr().out
     assert text.startswith("The ") and len(text) == len("The ") + 20 + 1
     assert main(sample) == 0 and capsys.readouterr().out == text
+
+    with monkeypatch.context() as patched:
+
+        def until_ctrl_c(*arguments, **options):
+            yield "X"
+            raise KeyboardInterrupt
+
+        patched.setattr("passnet.training.sampling.stream_text", until_ctrl_c)
+        assert main(sample) == 130
+    assert capsys.readouterr().out == "The X\n"  # the shell's next line is a line of its own
 
     assert main(["sample", run, "--prompt", "The \N{SNOWMAN}", "--device", "cpu"]) == 2
     said = capsys.readouterr()

@@ -276,6 +276,37 @@ def test_highway_inputs():
         module.recurrent_matrix("carry")
 
 
+@each_layer
+@pytest.mark.parametrize("wrong", [0.5, "no", None, 1])
+def test_flags_are_true_or_false(layer, wrong):
+    names = ["bias", "batch_first", "bidirectional", "learn_initial_state", "weight_norm"]
+    for name in names:
+        with raises(TypeError, f"{name}={wrong!r}: give True or False"):
+            layer(M, N, **{name: wrong})
+    with raises(TypeError, "bias=0.5"):
+        layer(M, N, 2, 0.5)  # dropout stands further back
+
+
+def test_flags_of_the_other_layers_are_too():
+    with raises(TypeError, "recurrent_bias='no': give True or False"):
+        passnet.GRU(M, N, recurrent_bias="no")
+    with raises(TypeError, "batch_norm=1: give True or False"):
+        passnet.Highway(N, batch_norm=1)
+    with raises(TypeError, "batch_first='no': give True or False"):
+        passnet.UnitaryRNN(M, N, batch_first="no")
+    with raises(ValueError, "max_row_norm=True"):
+        passnet.GRU(M, N, max_row_norm=True)
+
+
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.int32, "float32"])
+def test_weights_are_real(dtype):
+    for layer in (passnet.GRU, passnet.LSTM):
+        with raises(TypeError, f"dtype={dtype!r}", "torch.float32"):
+            layer(M, N, dtype=dtype)
+    with raises(TypeError, f"dtype={dtype!r}", "torch.float32"):
+        passnet.Highway(N, dtype=dtype)
+
+
 @pytest.mark.parametrize("shape", [(1, 4, 5), ()])
 def test_a_step_says_what_it_takes(shape):
     layer = passnet.GRU(5, 7).eval()

@@ -140,6 +140,16 @@ print(program(x)[0].sum().item())
 """
 
 
+@pytest.mark.filterwarnings("ignore:.*torch.jit.script.* is deprecated")
+@pytest.mark.parametrize(
+    "layer", [passnet.GRU(2, 3), passnet.LSTM(2, 3), passnet.UnitaryRNN(2, 3), passnet.Highway(3)]
+)
+def test_a_script_is_refused_in_a_sentence(layer):
+    for module in (layer, nn.Sequential(layer)):
+        with pytest.raises(TypeError, match=rf"{type(layer).__name__}: use torch\.compile"):
+            torch.jit.script(module)
+
+
 def test_a_program_is_loaded_where_its_ops_are_imported(tmp_path):
     module = randomised(passnet.GRU(M, SIZE)).eval()
     path = tmp_path / "program.pt2"

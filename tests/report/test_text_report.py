@@ -177,3 +177,13 @@ def test_numbers_as_people_write_them():
     assert significant(8.6e-4) == "8.60e-4" and significant(0.00273) == "0.00273"
     assert count(20618) == "20.6k" and count(2_542_591) == "2.54M" and count(33_313_149) == "33.3M"
     assert duration(42) == "42 s" and duration(600) == "10 min" and duration(7200) == "2.0 h"
+
+
+def test_marks_on_the_axis_differ():
+    points = ((1.0, 2.2381), (2.0, 2.2345))
+    marks = [
+        line.split()[0]
+        for line in text_plot([Curve("near", "near", points)], "t").split("\n")
+        if "┤" in line
+    ]
+    assert marks[0] == "2.2381" and len(set(marks)) == len(marks) == 5

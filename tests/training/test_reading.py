@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 import json
+import math
+import re
 import signal
 import sys
 from dataclasses import replace
@@ -95,6 +97,54 @@ def test_a_result_with_something_missing_is_a_sentence(tmp_path):
     (tmp_path / "result.json").write_text('{"preset": "quick/copy"}')
     with pytest.raises(RunError, match=r"result\.json is damaged: it has no 'seed'; restore it"):
         load_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "mend"),
+    [("experiment.json", "train in another folder"), ("result.json", "train the folder again")],
+)
+def test_a_damaged_file_says_how_to_mend_it(tmp_path, name, mend):
+    train(COPY, tmp_path, device="cpu")
+    before = (tmp_path / name).read_bytes()
+    (tmp_path / name).write_bytes(before[:-9])
+    with pytest.raises(RunError, match=rf"{name} is damaged: it is not JSON .*restore it.*{mend}"):
+        load_run(tmp_path)
+    if name == "result.json":
+        (tmp_path / name).unlink()
+        assert train(COPY, tmp_path, device="cpu").value == json.loads(before)["value"]
+
+
+@pytest.mark.parametrize(
+    "option",
+    [
+        {"minutes": -1},
+        {"minutes": "9"},
+        {"minutes": math.inf},
+        {"checkpoint_every": 0},
+        {"checkpoint_every": 1.5},
+        {"checkpoint_seconds": "often"},
+        {"checkpoint_seconds": -1.0},
+        {"minutes": 0},
+    ],
+    ids=str,
+)
+def test_options_that_no_run_can_have(tmp_path, option):
+    ((name, value),) = option.items()
+    for begin in (train, lambda e, f, **o: train_together([e], [f], **o)):
+        with pytest.raises(ValueError, match=rf"{name}={re.escape(repr(value))}: give a number"):
+            begin(COPY, tmp_path / "run", device="cpu", **option)
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_name_is_no_experiment(tmp_path):
+    with pytest.raises(TypeError, match=r"'quick/copy': give an Experiment.*experiments\.get"):
+        train("quick/copy", tmp_path / "run")
+
+
+def test_splits_that_are_scored(tmp_path):
+    train(COPY, tmp_path, device="cpu")
+    with pytest.raises(ValueError, match="split='train': choose 'valid' or 'test'"):
+        evaluate(tmp_path, split="train")
 
 
 def test_damaged_weights_are_noticed(tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -68,7 +69,8 @@ def _gradient(name: str) -> str:
 
 def _streamed(layer: GRU | LSTM, x: Tensor) -> Tensor:
     """The first sequence alone, step by step."""
-    state, outputs = None, []
+    state: Any = None  # as it comes from the layer, whichever of the two it is
+    outputs = []
     for step in x[:, :1]:
         output, state = layer.step(step, state)
         outputs.append(output)

@@ -89,9 +89,11 @@ def _sample(args: argparse.Namespace) -> int:
         print_json(args.prompt + "".join(drawn))
         return 0
     print(args.prompt, end="", flush=True)
-    for character in drawn:
-        print(character, end="", flush=True)
-    print()
+    try:
+        for character in drawn:
+            print(character, end="", flush=True)
+    finally:  # also where Ctrl-C ends it
+        print()
     return 0
 
 

@@ -104,12 +104,15 @@ def add(commands) -> None:
 def run(args: argparse.Namespace) -> int:
     """Train and print the result beside chance and the paper."""
     with leaving_at_once():
-        return _train(args)
+        check_device(args.device)
+        plans = training_plans(args)
+        import passnet.cli.display
+        import passnet.training.together  # noqa: F401
+    with leaving_at_once("the same command goes on from the newest checkpoint"):
+        return _train(plans, args)
 
 
-def _train(args: argparse.Namespace) -> int:
-    check_device(args.device)
-    plans = training_plans(args)
+def _train(plans: list[tuple[Experiment, Path]], args: argparse.Namespace) -> int:
     from passnet.cli.display import watching
     from passnet.training import Interrupted, RunError, train, train_together
 

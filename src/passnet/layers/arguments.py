@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from numbers import Real
 
+import torch
+
 
 def check_sizes(**sizes: int) -> None:
     """Raise for a size that is not a positive whole number."""
@@ -12,6 +14,19 @@ def check_sizes(**sizes: int) -> None:
             raise TypeError(f"{name} must be an int, got {size!r} of type {type(size).__name__}")
         if size < 1:
             raise ValueError(f"{name}={size}: give 1 or more")
+
+
+def check_flags(**flags: bool) -> None:
+    """Raise for a flag that is not True or False, such as a number meant for another argument."""
+    for name, flag in flags.items():
+        if not isinstance(flag, bool):
+            raise TypeError(f"{name}={flag!r}: give True or False")
+
+
+def check_dtype(dtype: torch.dtype | None) -> None:
+    """Raise for a type that real weights cannot have."""
+    if dtype is not None and not (isinstance(dtype, torch.dtype) and dtype.is_floating_point):
+        raise TypeError(f"dtype={dtype!r}: give a real one, such as torch.float32")
 
 
 def check_probability(*, up_to_one: bool = False, **rates: float) -> None:
@@ -36,5 +51,6 @@ def check_choice(name: str, given: str, choices: tuple[str, ...]) -> None:
 
 def check_row_norm(limit: float | None, name: str = "max_row_norm") -> None:
     """Raise for a limit that no row could keep to."""
-    if limit is not None and not (isinstance(limit, Real) and limit > 0):
+    number = isinstance(limit, Real) and not isinstance(limit, bool)
+    if limit is not None and not (number and limit > 0):
         raise ValueError(f"{name}={limit!r}: give a positive number, or None")

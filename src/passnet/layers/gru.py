@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Iterable
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
@@ -11,7 +12,7 @@ from passnet.cells.gru import GruCell
 from passnet.cells.recurrent import CarryBias
 from passnet.config.matrix import Dense, MatrixSpec
 from passnet.equations.gru import Reset
-from passnet.layers.arguments import check_choice
+from passnet.layers.arguments import check_choice, check_flags
 from passnet.layers.describe import describe
 from passnet.layers.dropout import Dropouts
 from passnet.layers.recurrent import RecurrentLayer, States
@@ -20,7 +21,7 @@ from passnet.ops.backend import Backend
 
 
 @final
-class GRU(RecurrentLayer):
+class GRU(RecurrentLayer[Tensor]):
     """A GRU like torch.nn.GRU, with structured state matrices and dropout inside the recurrence.
 
     The arguments up to `dtype` and all inputs and outputs are those of torch.nn.GRU. Without
@@ -82,6 +83,7 @@ class GRU(RecurrentLayer):
         check_choice("reset", reset, ("after", "before"))
         if recurrent_bias is None:
             recurrent_bias = _in_torch(bias, reset, matrix)
+        check_flags(recurrent_bias=recurrent_bias)
         if recurrent_bias and reset == "before":
             raise ValueError(
                 "recurrent_bias=True with reset='before': there it adds to the ordinary bias; "
@@ -127,12 +129,12 @@ class GRU(RecurrentLayer):
     def _backends(self) -> tuple[Backend[GruScan], ...]:
         return gru_backends()
 
-    def _split(self, hx: Tensor) -> States:
+    def _split(self, hx: Any) -> States:
         if not isinstance(hx, Tensor):
             raise TypeError(f"the initial state is a {type(hx).__name__}: a GRU takes one tensor")
         return (hx,)
 
-    def _join(self, parts) -> Tensor:
+    def _join(self, parts: Iterable[Tensor]) -> Tensor:
         return next(iter(parts))
 
     def extra_repr(self) -> str:

@@ -14,11 +14,14 @@ from passnet.config.initialisation import check_initialisation
 from passnet.config.matrix import Dense, MatrixSpec
 from passnet.layers.arguments import (
     check_choice,
+    check_dtype,
+    check_flags,
     check_probability,
     check_row_norm,
     check_sizes,
 )
 from passnet.layers.describe import unusual
+from passnet.layers.scripting import refuse_script
 from passnet.matrices import GateMatrix
 from passnet.ops.highway_gate import ACTIVATIONS, highway_backends
 
@@ -75,6 +78,8 @@ class Highway(nn.Module):
         check_choice("activation", activation, tuple(ACTIVATIONS))
         check_probability(dropout=dropout, dropout_bottleneck=dropout_bottleneck)
         check_row_norm(max_row_norm)
+        check_flags(batch_norm=batch_norm)
+        check_dtype(dtype)
         if isinstance(transform_bias, bool) or not isinstance(transform_bias, Real):
             raise TypeError(f"transform_bias={transform_bias!r}: give a number")
         check_initialisation(init)
@@ -145,6 +150,8 @@ class Highway(nn.Module):
 
     def _at(self, layer: int) -> HighwayCell:
         return cast(HighwayCell, self.cells[layer])
+
+    __prepare_scriptable__ = refuse_script
 
     def extra_repr(self) -> str:
         return ", ".join((f"{self.size}", f"matrix={self.matrix!r}", *unusual(self, _USUAL)))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import final
+from collections.abc import Iterable
+from typing import Any, final
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +19,7 @@ from passnet.ops.backend import Backend
 
 
 @final
-class LSTM(RecurrentLayer):
+class LSTM(RecurrentLayer[tuple[Tensor, Tensor]]):
     """An LSTM like torch.nn.LSTM, with structured state matrices and dropout in the recurrence.
 
     The arguments up to `dtype` and all inputs and outputs are those of torch.nn.LSTM; the others
@@ -97,11 +98,12 @@ class LSTM(RecurrentLayer):
     def _backends(self) -> tuple[Backend[LstmScan], ...]:
         return lstm_backends()
 
-    def _split(self, hx: States) -> States:
+    def _split(self, hx: Any) -> States:
         pair = isinstance(hx, tuple | list) and len(hx) == 2
         if not pair or not all(isinstance(part, Tensor) for part in hx):
             raise TypeError("the initial state of an LSTM is a pair (hidden, cell) of tensors")
         return tuple(hx)
 
-    def _join(self, parts) -> States:
-        return tuple(parts)
+    def _join(self, parts: Iterable[Tensor]) -> tuple[Tensor, Tensor]:
+        hidden, cell = parts
+        return hidden, cell

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from abc import ABC, abstractmethod
-from typing import ClassVar, Self
+from collections.abc import Iterable, Sequence
+from typing import Any, ClassVar, Generic, Self, TypeVar, overload
 
 import torch
 from torch import Tensor, nn
@@ -13,11 +14,18 @@ from torch.nn.utils.rnn import PackedSequence
 from passnet.cells.recurrent import CarryBias, RecurrentCell, read_carry_bias
 from passnet.config.initialisation import check_initialisation
 from passnet.config.matrix import Dense, MatrixSpec
-from passnet.layers.arguments import check_probability, check_row_norm, check_sizes
+from passnet.layers.arguments import (
+    check_dtype,
+    check_flags,
+    check_probability,
+    check_row_norm,
+    check_sizes,
+)
 from passnet.layers.describe import describe
 from passnet.layers.dropout import Dropouts
 from passnet.layers.repeating import again
 from passnet.layers.same_function import check_reset, note_reset
+from passnet.layers.scripting import refuse_script
 from passnet.layers.sequences import Sequences, read_sequences
 from passnet.layers.streaming import check_step, check_step_shape, short_step
 from passnet.layers.torch_weights import (
@@ -34,9 +42,11 @@ from passnet.ops.scan import ScanCall
 
 States = tuple[Tensor, ...]
 Starts = tuple[Tensor | None, ...]
+State = TypeVar("State")
+"""What users pass and receive: a tensor for a GRU, a pair of them for an LSTM."""
 
 
-class RecurrentLayer(nn.Module, ABC):
+class RecurrentLayer(nn.Module, ABC, Generic[State]):
     """A stack of passthrough layers over time, called like its torch.nn namesake.
 
     Inside, sequences are time-first `[T, B, ...]` and the state is a tuple of `[L, B, n]` tensors
@@ -72,6 +82,14 @@ class RecurrentLayer(nn.Module, ABC):
         super().__init__()
         matrix = Dense() if matrix is None else matrix
         check_sizes(input_size=input_size, hidden_size=hidden_size, num_layers=num_layers)
+        check_flags(
+            bias=bias,
+            batch_first=batch_first,
+            bidirectional=bidirectional,
+            learn_initial_state=learn_initial_state,
+            weight_norm=weight_norm,
+        )
+        check_dtype(dtype)
         check_spec(matrix, hidden_size)
         check_initialisation(init)
         check_row_norm(max_row_norm)
@@ -145,14 +163,29 @@ class RecurrentLayer(nn.Module, ABC):
             if start is not None:
                 nn.init.zeros_(start)
 
+    @overload
+    def forward(
+        self,
+        input: Tensor,
+        hx: State | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
+        *,
+        zero_padding: bool = True,
+    ) -> tuple[Tensor, State]: ...
+
+    @overload
+    def forward(
+        self, input: PackedSequence, hx: State | None = None, *, zero_padding: bool = True
+    ) -> tuple[PackedSequence, State]: ...
+
     def forward(
         self,
         input: Tensor | PackedSequence,
-        hx: Tensor | States | None = None,
-        lengths: Tensor | list[int] | None = None,
+        hx: State | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
         *,
         zero_padding: bool = True,
-    ):
+    ) -> tuple[Tensor | PackedSequence, State]:
         """(output, final state), shaped as torch.nn's.
 
         `lengths` gives each sequence's number of steps in a padded batch: outputs beyond it are
@@ -168,7 +201,7 @@ class RecurrentLayer(nn.Module, ABC):
         output, finals = self._run(x, dtype, starts, sequences, zero_padding)
         return sequences.write(output), self._join([sequences.write_state(s) for s in finals])
 
-    def step(self, input: Tensor, state: Tensor | States | None = None):
+    def step(self, input: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """One time step for streaming: (output, next state), equal to the sequence call.
 
         `input` is `[B, m]` or `[m]` (symbols: `[B]` or a scalar); the state is what the sequence
@@ -181,15 +214,15 @@ class RecurrentLayer(nn.Module, ABC):
         check_step_shape(input)
         batched = input.dim() == (2 if input.is_floating_point() else 1)
         time = 1 if batched and self.batch_first else 0
-        output, state = self(input.unsqueeze(time), state)
-        return output.squeeze(time), state
+        output, following = self(input.unsqueeze(time), state)
+        return output.squeeze(time), following
 
     @torch.no_grad()
     def explain_backends(
         self,
         input: Tensor | PackedSequence,
-        hx: Tensor | States | None = None,
-        lengths: Tensor | list[int] | None = None,
+        hx: State | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
     ) -> dict[str, str | None]:
         """For each backend, fastest first, why it cannot run this call: None when it can.
 
@@ -332,12 +365,14 @@ class RecurrentLayer(nn.Module, ABC):
         return cell.scan(source, start, masks=masks, holds=holds)
 
     @abstractmethod
-    def _split(self, hx) -> States:
+    def _split(self, hx: Any) -> States:
         """The state a user passes, as a tuple."""
 
     @abstractmethod
-    def _join(self, parts):
+    def _join(self, parts: Iterable[Tensor]) -> State:
         """The state as a user receives it."""
+
+    __prepare_scriptable__ = refuse_script
 
     def extra_repr(self) -> str:
         return describe(self)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -110,7 +111,7 @@ class Sequences:
 
 def read_sequences(
     given: Tensor | PackedSequence,
-    lengths: Tensor | list[int] | None,
+    lengths: Tensor | Sequence[int] | None,
     *,
     batch_first: bool,
     input_size: int,
@@ -156,7 +157,7 @@ def read_sequences(
     return found
 
 
-def read_lengths(lengths: Tensor | list[int], *, batch: int, steps: int) -> Tensor:
+def read_lengths(lengths: Tensor | Sequence[int], *, batch: int, steps: int) -> Tensor:
     """Lengths as whole numbers from 1 to the number of steps, one for each sequence."""
     try:
         found = lengths if isinstance(lengths, Tensor) else torch.tensor(lengths)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import final
 
 import torch
@@ -10,8 +11,9 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import PackedSequence
 
 from passnet.cells.urnn import UnitaryCell
-from passnet.layers.arguments import check_sizes
+from passnet.layers.arguments import check_flags, check_sizes
 from passnet.layers.describe import unusual
+from passnet.layers.scripting import refuse_script
 from passnet.layers.sequences import Sequences, read_sequences
 from passnet.layers.streaming import check_step_shape, check_tensor
 from passnet.matrices.structured import stored
@@ -45,6 +47,7 @@ class UnitaryRNN(nn.Module):
     ) -> None:
         super().__init__()
         check_sizes(input_size=input_size, hidden_size=hidden_size)
+        check_flags(batch_first=batch_first)
         check_backend(backend, unitary_backends())
         _check_parts(dtype or torch.get_default_dtype())
         self.input_size = input_size
@@ -62,7 +65,7 @@ class UnitaryRNN(nn.Module):
         self,
         input: Tensor | PackedSequence,
         hx: Complex[Tensor, "B n"] | None = None,
-        lengths: Tensor | list[int] | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
     ) -> tuple[Tensor | PackedSequence, Tensor]:
         """(output, final state).
 
@@ -84,7 +87,7 @@ class UnitaryRNN(nn.Module):
         self,
         input: Tensor | PackedSequence,
         hx: Complex[Tensor, "B n"] | None = None,
-        lengths: Tensor | list[int] | None = None,
+        lengths: Tensor | Sequence[int] | None = None,
     ) -> dict[str, str | None]:
         """The reason why each backend, fastest first, cannot run this call; None if it can.
 
@@ -137,6 +140,8 @@ class UnitaryRNN(nn.Module):
     def recurrent_matrix(self) -> Complex[Tensor, "n n"]:
         """The unitary matrix written out."""
         return self.cell.matrix()
+
+    __prepare_scriptable__ = refuse_script
 
     def extra_repr(self) -> str:
         usual = {"batch_first": False, "backend": "auto"}

@@ -78,12 +78,23 @@ def _put_letter(rows: list[list[str]], letter: str, column: int, row: int) -> No
     rows[row][column] = letter
 
 
+def _apart(values: Sequence[float]) -> list[str]:
+    """The values in as few digits, at least three, as tell them apart."""
+    written: list[str] = []
+    for digits in range(3, 7):
+        written = [significant(value, digits) for value in values]
+        if len(set(written)) == len(written):
+            break
+    return written
+
+
 def _with_axis(rows: list[list[str]], low: float, high: float, *, log: bool) -> list[str]:
+    last = len(rows) - 1
+    marked = [number for number in range(len(rows)) if number % 4 == 0 or number == last]
+    values = [high - (high - low) * number / last for number in marked]
+    labels = dict(zip(marked, _apart([10**v if log else v for v in values]), strict=True))
     lines = []
     for number, row in enumerate(rows):
-        label = ""
-        if number % 4 == 0 or number == len(rows) - 1:
-            value = high - (high - low) * number / (len(rows) - 1)
-            label = significant(10**value if log else value)
+        label = labels.get(number, "")
         lines.append(f"{label:>8} ┤{''.join(row)}" if label else f"{'':8} │{''.join(row)}")
     return [*lines, f"{'':8} └{'─' * len(rows[0])}"]

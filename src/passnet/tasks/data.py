@@ -167,7 +167,7 @@ def _scan(
                 if check and size > file.size:
                     return f"holds more than its {file.size} bytes"
     except EOFError:
-        return f"is truncated: it ends after {size} bytes of content"
+        return "is truncated: its gzip data break off"
     except (gzip.BadGzipFile, zlib.error) as error:
         return f"is damaged or not a gzip file ({error})"
     except OSError as error:

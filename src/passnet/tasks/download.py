@@ -78,7 +78,9 @@ def download(
         why = error.strerror or error
         raise DataError(f"cannot write {target.name} in {target.parent}: {why}") from error
     kept = f" ({left} bytes are kept: run it again to continue)" if left else ""
-    raise DataError(f"could not fetch {target.name} from {'; nor from '.join(reasons)}{kept}")
+    tried = "; nor from ".join(reasons)
+    by_hand = f"; or put the file into {target.parent} yourself"
+    raise DataError(f"could not fetch {target.name} from {tried}{kept}{by_hand}")
 
 
 def _from_mirror(

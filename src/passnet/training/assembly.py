@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypedDict
@@ -65,6 +66,19 @@ class Options:
     capture: bool = True
     tensorboard: bool = False
     minutes: float | None = None
+
+    def __post_init__(self) -> None:
+        every, pause, minutes = self.checkpoint_every, self.checkpoint_seconds, self.minutes
+        if every is not None and (type(every) is not int or every < 1):
+            raise ValueError(f"checkpoint_every={every!r}: give a number of updates, or None")
+        if pause is not None and pause != "growing" and not _is_time(pause):
+            raise ValueError(f"checkpoint_seconds={pause!r}: give a number, 'growing' or None")
+        if minutes is not None and not (minutes and _is_time(minutes)):
+            raise ValueError(f"minutes={minutes!r}: give a number above 0 such as 9, or None")
+
+
+def _is_time(value: object) -> bool:
+    return isinstance(value, int | float) and value is not True and 0 <= value < math.inf
 
 
 @dataclass(frozen=True)

@@ -81,6 +81,8 @@ def evaluate(
     Data that are not those the run was trained on are refused, and so is a validation split that
     was trained on.
     """
+    if split not in ("valid", "test"):
+        raise ValueError(f"split={split!r}: choose 'valid' or 'test'")
     run = load_run(folder)
     with joined(choose_device(device)) as world:
         task = build_task(run.experiment.task, data_dir=data_dir).to(world.device)

@@ -36,6 +36,9 @@ from passnet.training.files import json_bytes, plain, write_whole
 from passnet.training.guard import guarded
 from passnet.training.result import Result
 
+_MEND_EXPERIMENT = "restore it from a copy, or train in another folder"
+_MEND_RESULT = "restore it from a copy, or remove it and train the folder again"
+
 
 @final
 @dataclass(frozen=True)
@@ -89,7 +92,7 @@ class RunFolder:
 
     def read(self) -> dict[str, Any]:
         """The content of `experiment.json`."""
-        record = _read_json(self.experiment_file)
+        record = _read_json(self.experiment_file, mend=_MEND_EXPERIMENT)
         fault = fault_in(record)
         if fault is not None:
             raise RunError(f"{self.experiment_file} {fault}")
@@ -158,11 +161,10 @@ class RunFolder:
         if not self.result_file.exists():
             return None
         try:
-            return Result.of(_read_json(self.result_file))
+            return Result.of(_read_json(self.result_file, mend=_MEND_RESULT))
         except KeyError as error:
             raise RunError(
-                f"{self.result_file} is damaged: it has no {error.args[0]!r}; restore it from a "
-                "copy, or remove it and train the folder again"
+                f"{self.result_file} is damaged: it has no {error.args[0]!r}; {_MEND_RESULT}"
             ) from error
 
     def write_weights(self, tensors: dict[str, Tensor]) -> str:
@@ -222,7 +224,7 @@ class RunFolder:
             ) from error
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_json(path: Path, *, mend: str) -> dict[str, Any]:
     try:
         record = json.loads(path.read_bytes())
     except OSError as error:
@@ -230,7 +232,7 @@ def _read_json(path: Path) -> dict[str, Any]:
             f"{path} cannot be read ({error.strerror or error}): is this the folder of a run?"
         ) from error
     except ValueError as error:
-        raise RunError(f"{path} is damaged: it is not JSON ({error})") from error
+        raise RunError(f"{path} is damaged: it is not JSON ({error}); {mend}") from error
     if not isinstance(record, dict):
-        raise RunError(f"{path} is damaged: expected a JSON object")
+        raise RunError(f"{path} is damaged: expected a JSON object; {mend}")
     return record

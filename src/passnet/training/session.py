@@ -49,6 +49,11 @@ class Session:
         listener: Listener,
         requests: Requests,
     ) -> None:
+        if not isinstance(experiment, Experiment):
+            raise TypeError(
+                f"the experiment is {experiment!r}: give an Experiment, such as "
+                "passnet.experiments.get('quick/copy')"
+            )
         self.experiment = experiment
         self.folder = folder
         self.options = options
