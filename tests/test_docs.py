@@ -1,4 +1,4 @@
-"""docs/layers.md shows the arguments of the code, docs/from-torch.md what the presets hold."""
+"""What docs/layers.md and docs/from-torch.md say is so, and links of all pages lead somewhere."""
 
 from __future__ import annotations
 
@@ -157,16 +157,25 @@ def test_examples_print_what_they_say(text, capsys):
     assert said
 
 
-def test_links_and_anchors_lead_somewhere():
-    headings = re.findall(r"^#+ (.*)$", LAYERS, re.M)
-    anchors = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
-    for anchor in re.findall(r"\]\(#([^)]+)\)", LAYERS):
-        assert anchor in anchors
-    for anchor in re.findall(r"\]\(layers\.md#([^)]+)\)", FROM_TORCH):
-        assert anchor in anchors
-    for text in (LAYERS, FROM_TORCH):
-        for page in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
-            assert (ROOT / "docs" / page).exists()
+def anchors(page: Path) -> set[str]:
+    """What a page's headings are called in links."""
+    headings = re.findall(r"^#+ (.*)$", page.read_text(), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), ROOT / "results" / "NOTES.md"],
+    ids=lambda page: page.name,
+)
+def test_links_and_anchors_lead_somewhere(page):
+    words = re.sub(r"`[^`\n]*`", "", page.read_text())
+    for link in re.findall(r"\]\(([^)\s]+)\)", words):
+        file, _, anchor = link.partition("#")
+        target = page.parent / file if file else page
+        if "://" not in link:
+            assert target.exists(), link
+            assert not anchor or anchor in anchors(target), link
 
 
 def test_the_rows_of_the_paper_are_those_of_the_presets():

@@ -52,6 +52,25 @@ def test_headings_items_and_paragraphs():
     ]
 
 
+def test_items_below_items():
+    text = (
+        "- **a**: x\n  goes on\n  - one\n    and on\n  - two\n- b\n\n  - three\n\nwords\n  - none"
+    )
+    blocks = read_blocks(text)
+    assert blocks == [
+        Block("item", "**a**: x goes on"),
+        Block("item", "one and on", level=1),
+        Block("item", "two", level=1),
+        Block("item", "b"),
+        Block("item", "three", level=1),
+        Block("paragraph", "words - none"),
+    ]
+    assert blocks_html(blocks[:-1], below=2) == (
+        "<ul>\n<li><strong>a</strong>: x goes on\n<ul>\n<li>one and on</li>\n<li>two</li>\n</ul>\n"
+        "</li>\n<li>b\n<ul>\n<li>three</li>\n</ul>\n</li>\n</ul>"
+    )
+
+
 def test_blocks_become_elements():
     html = blocks_html([*read_blocks(TEXT)[2:4], Block("item", "b", anchor="x-1")], below=2)
     assert html.startswith("<h4>Where a row falls short</h4>\n<ul>\n<li><strong>psmnist/lrd")

@@ -6,17 +6,20 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from html import escape
-from itertools import groupby
+from itertools import groupby, takewhile
 from typing import Literal
 
 _HEADING = re.compile(r"(#{1,6})\s+(.+)")
-_ITEM = re.compile(r"[-*]\s+(.+)")
+_ITEM = re.compile(r"(\s*)[-*]\s+(.+)")
 _INLINE = re.compile(r"`([^`]+)`|\*\*(.+?)\*\*|\[([^\]]+)\]\(([^)\s]+)\)")
 
 
 @dataclass(frozen=True)
 class Block:
-    """A heading, an item of a list or a paragraph; `anchor` is what links to it lead to."""
+    """A heading, an item of a list or a paragraph; `anchor` is what links to it lead to.
+
+    level: of a heading 1 to 6; of an item 1 where it is one of those below an item.
+    """
 
     kind: Literal["heading", "item", "paragraph"]
     text: str
@@ -27,7 +30,8 @@ class Block:
 def read_blocks(text: str) -> list[Block]:
     """Headings, items and paragraphs in their order.
 
-    An item goes on over the lines that follow it, and after an empty one over indented lines.
+    An item goes on over the lines that follow it, and after an empty one over indented lines. An
+    indented item is one below the item before it.
     """
     found: list[Block] = []
     apart = True
@@ -39,8 +43,8 @@ def read_blocks(text: str) -> list[Block]:
         elif heading is not None:
             found.append(Block("heading", heading[2], level=len(heading[1])))
             apart = True
-        elif item is not None:
-            found.append(Block("item", item[1]))
+        elif item is not None and (not item[1] or (found and found[-1].kind == "item")):
+            found.append(Block("item", item[2], level=int(bool(item[1]))))
             apart = False
         elif found and (not apart or (found[-1].kind == "item" and line[0].isspace())):
             found[-1] = replace(found[-1], text=f"{found[-1].text} {words}")
@@ -58,10 +62,22 @@ def blocks_html(blocks: Iterable[Block], *, below: int) -> str:
         if kind == "heading":
             parts += [_element(f"h{min(6, below + block.level)}", block) for block in members]
         elif kind == "item":
-            parts += ["<ul>", *(_element("li", block) for block in members), "</ul>"]
+            parts += _list(list(members))
         else:
             parts += [_element("p", block) for block in members]
     return "\n".join(parts)
+
+
+def _list(items: list[Block]) -> list[str]:
+    """The items as lines of a list, each with a list of those below it."""
+    parts = ["<ul>"]
+    while items:
+        item, *rest = items
+        below = list(takewhile(lambda one: one.level > 0, rest))
+        lines = ["", "<ul>", *(_element("li", one) for one in below), "</ul>", ""] if below else []
+        parts.append(_element("li", item, "\n".join(lines)))
+        items = rest[len(below) :]
+    return [*parts, "</ul>"]
 
 
 def inline_html(text: str) -> str:
@@ -83,6 +99,7 @@ def _marked(code: str | None, bold: str | None, words: str, target: str) -> str:
     return f"{inline_html(words)} ({escape(target)})"
 
 
-def _element(tag: str, block: Block) -> str:
+def _element(tag: str, block: Block, inside: str = "") -> str:
+    """A block with its words and, behind them, what else is inside."""
     anchor = f' id="{escape(block.anchor)}"' if block.anchor else ""
-    return f"<{tag}{anchor}>{inline_html(block.text)}</{tag}>"
+    return f"<{tag}{anchor}>{inline_html(block.text)}{inside}</{tag}>"
