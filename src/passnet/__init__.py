@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from passnet.compression import compress, compression_error
     from passnet.config.chrono import Chrono
     from passnet.config.matrix import (
         BlockDiagonal,
@@ -44,12 +45,15 @@ __all__ = [
     "LowRankPlusDiagonal",
     "UnitaryRNN",
     "clip_row_norms_",
+    "compress",
+    "compression_error",
     "count_parameters",
     "paper_parameter_count",
 ]
 
 # Names are imported on first use, so that `passnet list` does not have to wait for PyTorch.
 _MODULES = {
+    "passnet.compression": ("compress", "compression_error"),
     "passnet.config.chrono": ("Chrono",),
     "passnet.config.matrix": (
         "BlockDiagonal",

@@ -313,7 +313,9 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
         starts: list[Starts],
         sequences: Sequences,
         zero_padding: bool,
+        seen: list[tuple[ScanCall, list[Tensor]]] | None = None,
     ) -> tuple[Tensor, list[Tensor]]:
+        """(outputs, final states); every scan and its states are added to `seen`."""
         ended = sequences.ended(x.device)
         x, scale = self.dropouts.input(x, self.input_size, dtype, training=self.training)
         finals, directions = [], self.directions
@@ -323,6 +325,8 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
                 reverse = index % directions == 1
                 call = self._call(self._at(index), x, scale, dtype, starts[index], ended, reverse)
                 states = self._scan(call)
+                if seen is not None:
+                    seen.append((call, states))
                 finals.append(states)
                 outputs.append(states[0].flip(0) if reverse else states[0])
             x = outputs[0] if directions == 1 else torch.cat(outputs, dim=-1)

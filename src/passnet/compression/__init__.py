@@ -1,0 +1,5 @@
+"""From a trained layer to one with smaller state matrices that does nearly the same."""
+
+from passnet.compression.compress import compress, compression_error
+
+__all__ = ["compress", "compression_error"]
