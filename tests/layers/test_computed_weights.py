@@ -13,6 +13,7 @@ from torch.nn.utils import prune
 from torch.utils._pytree import tree_map
 
 import passnet
+from passnet.ops.direct import Direct
 
 M, T, B = 3, 5, 4
 RANK = passnet.LowRankPlusDiagonal(3)
@@ -144,6 +145,27 @@ def test_numbers_that_are_negated_when_they_are_read(kind, backend):
     # A GPU's kernels read inputs where they lie; products of a CPU would negate them.
     assert lazily[0].is_neg() and not layer._read(lazily[0], None, None)[0].is_neg()
     assert torch.equal(layer.step(lazily[0][0], lazily[1])[0], following)
+
+
+@pytest.mark.parametrize("kind", [passnet.GRU, passnet.LSTM])
+@pytest.mark.parametrize("backend", ["auto", "eager"])
+def test_gradients_that_are_negated_when_they_are_read(kind, backend, monkeypatch):
+    layer, x = (
+        randomised(kind(M, SIZE, matrix=passnet.LowRank(3), backend=backend)),
+        signed(2, B, M),
+    )
+    grad, arrived, gradients = signed(2, B, SIZE), [], Direct.gradients
+
+    def listening(self, grads, *rest):
+        arrived.extend(grad for grad in grads if grad is not None)
+        return gradients(self, grads, *rest)
+
+    expected = torch.autograd.grad(layer(x)[0], list(layer.parameters()), grad)
+    monkeypatch.setattr(Direct, "gradients", listening)
+    lazily = torch._neg_view(-grad)
+    found = torch.autograd.grad(layer(x)[0], list(layer.parameters()), lazily)
+    assert lazily.is_neg() and arrived and not any(grad.is_neg() for grad in arrived)
+    assert all(torch.equal(*pair) for pair in zip(found, expected, strict=True))
 
 
 @torch.no_grad()

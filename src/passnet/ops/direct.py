@@ -155,6 +155,8 @@ class _Node(torch.autograd.Function):
             )
         else:
             ctx.overwritten = asked.by.overwrites
+            # Kernels read what lies there; the registered op is given it so.
+            grads = [None if grad is None else grad.resolve_neg() for grad in grads]
             found = asked.gradients(grads, live, fixed, kept)
         return None, None, None, *found
 

@@ -15,8 +15,8 @@ def dense(tensor: None) -> None: ...
 @overload
 def dense(tensor: Tensor | None) -> Tensor | None: ...
 def dense(tensor):
-    """One row after the other; nothing where there is nothing."""
-    return None if tensor is None else tensor.contiguous()
+    """One row after the other, with their own signs; nothing where there is nothing."""
+    return None if tensor is None else tensor.contiguous().resolve_neg()
 
 
 @overload
@@ -29,7 +29,7 @@ def aligned(tensor):
     """Dense, and at an address from which as many bytes can be copied at once as divide a row."""
     if tensor is None:
         return None
-    whole = tensor.contiguous()
+    whole = dense(tensor)
     beside = whole.data_ptr() % 16
     if beside and beside % gcd(16, whole.shape[-1] * whole.element_size()):
         return whole.clone()
