@@ -109,6 +109,22 @@ def test_several_batches_are_one_set_of_states(layer):
     torch.testing.assert_close(whole(x)[0], parts(x)[0])
 
 
+def test_how_often_states_were_seen_does_not_matter(layer):
+    x = sequences(layer)
+    once, often = (passnet.compress(layer, LRD, inputs=[x] * times) for times in (1, 5))
+    torch.testing.assert_close(once(x)[0], often(x)[0])
+
+
+def test_states_are_those_of_a_layer_at_work_not_in_training():
+    torch.manual_seed(0)
+    layer = passnet.GRU(6, 20, init="torch", dropout_state=0.5).double().eval()
+    x = sequences(layer)
+    expected = passnet.compress(layer, LRD, inputs=x)
+    found = passnet.compress(layer.train(), LRD, inputs=x)
+    assert layer.training and found.training and found.dropouts == layer.dropouts
+    torch.testing.assert_close(found.eval()(x)[0], expected(x)[0])
+
+
 def test_symbols_are_inputs_too():
     torch.manual_seed(0)
     layer = passnet.GRU(9, 20, init="torch")

@@ -101,12 +101,13 @@ def test_a_low_rank_alone_loses_the_smallest_singular_values(moments):
     assert loss(weight - written_out(LowRank(4), found), moments) == pytest.approx(lost, rel=1e-9)
 
 
-def test_a_shared_projection_loses_those_of_all_gates_below_each_other():
-    weight, moments = draw(GATES, N, N), uneven()
+@pytest.mark.parametrize("moments", [uneven(), uneven(GATES)], ids=["one", "each"])
+def test_a_shared_projection_loses_those_of_all_gates_below_each_other(moments):
+    weight, mean = draw(GATES, N, N), moments.mean(0, keepdim=True)
     found = written_out(LowRank(4, tied=True), fit(weight, LowRank(4, tied=True), moments))
-    root = np.linalg.cholesky(moments[0].numpy())
+    root = np.linalg.cholesky(mean[0].numpy())
     values = np.linalg.svd(weight.reshape(-1, N).numpy() @ root, compute_uv=False)
-    assert loss(weight - found, moments) == pytest.approx(float((values[4:] ** 2).sum()), rel=1e-9)
+    assert loss(weight - found, mean) == pytest.approx(float((values[4:] ** 2).sum()), rel=1e-9)
 
 
 @pytest.mark.parametrize("moments", [alike(), uneven()], ids=["alike", "uneven"])
@@ -136,6 +137,21 @@ def descended(weight, spec, moments, *, start: dict[str, torch.Tensor]) -> float
 
     optimiser.step(closure)
     return closure().item()
+
+
+def test_of_both_starts_the_better_end_counts(monkeypatch):
+    in_turns, ends = fitting._in_turns, []
+
+    def noting(*given, **words):
+        ends.append(in_turns(*given, **words))
+        return ends[-1]
+
+    monkeypatch.setattr(fitting, "_in_turns", noting)
+    weight, moments, spec = draw(GATES, N, N, seed=2), uneven(), LowRankPlusDiagonal(3)
+    found = loss(weight - written_out(spec, fit(weight, spec, moments)), moments)
+    errors = sorted(end[0] for end in ends)
+    assert len(errors) == 2 and errors[1] > 1.1 * errors[0]
+    assert found == pytest.approx(errors[0], rel=1e-9)
 
 
 @pytest.mark.parametrize("spec", [SPECS[2], SPECS[3], SPECS[5], SPECS[6]], ids=str)

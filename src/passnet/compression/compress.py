@@ -54,7 +54,7 @@ def compress(
     for cell, weight, moments in parts:
         cell.recurrent = _filled(cell.recurrent, matrix, fit(weight, matrix, moments))
     small.matrix = matrix
-    return small.train(layer.training)
+    return small
 
 
 @torch.no_grad()
