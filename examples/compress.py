@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
+from statistics import fmean
 
 import torch
 from rich.console import Console
@@ -19,8 +20,9 @@ from torch.nn import functional as F
 
 import passnet
 from passnet.tasks.corpus import Vocabulary, load_corpus
+from passnet.training.machine import commit, versions
 
-STEPS, BATCH = 100, 64
+STEPS, BATCH, CURVE = 100, 64, 50
 
 
 class Model(nn.Module):
@@ -49,16 +51,20 @@ def cost(model: Model, window: Tensor) -> Tensor:
     return F.cross_entropy(model(window[:-1]).flatten(0, 1), window[1:].flatten())
 
 
-def train(model: Model, text: Tensor, *, updates: int, rate: float, seed: int) -> None:
-    """Adam with a rate that falls to zero."""
+def train(model: Model, text: Tensor, *, updates: int, rate: float, seed: int) -> list[float]:
+    """Adam with a rate that falls to zero; returns the mean bits of every CURVE updates."""
     optimiser = torch.optim.Adam(model.parameters(), lr=rate)
     schedule = torch.optim.lr_scheduler.CosineAnnealingLR(optimiser, max(updates, 1))
+    losses = []
     for window in track(islice(windows(text, seed), updates), "training", total=updates):
+        loss = cost(model, window)
         optimiser.zero_grad()
-        cost(model, window).backward()
+        loss.backward()
         nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         optimiser.step()
         schedule.step()
+        losses.append(loss.item() / math.log(2))
+    return [fmean(losses[first : first + CURVE]) for first in range(0, updates, CURVE)]
 
 
 @torch.no_grad()
@@ -92,9 +98,9 @@ def main() -> None:
     )
     torch.manual_seed(0)
     dense = Model(len(vocabulary), arguments.units)
-    train(dense, text, updates=arguments.updates, rate=2e-3, seed=0)
+    curve = train(dense, text, updates=arguments.updates, rate=2e-3, seed=0)
     dense.eval()
-    rows = [{"matrix": "dense", "fitted": "", **measured(dense, unseen)}]
+    rows = [{"matrix": "dense", "fitted": "", **measured(dense, unseen), "curve": curve}]
 
     # What the GRU usually reads tells which directions of its state matter.
     examples = [dense.embedding(window[:-1]) for window in islice(windows(text, 1), 10)]
@@ -104,7 +110,7 @@ def main() -> None:
             matrix = passnet.LowRankPlusDiagonal(rank)
             small.rnn = passnet.compress(dense.rnn, matrix, inputs=inputs)
             row = {"matrix": matrix.describe(), "fitted": fitted, **measured(small, unseen)}
-            train(small.train(), text, updates=arguments.tuning, rate=5e-4, seed=2)
+            row["curve"] = train(small.train(), text, updates=arguments.tuning, rate=5e-4, seed=2)
             row["bits_trained_on"] = measured(small.eval(), unseen)["bits"]
             rows.append(row)
     table = Table("state matrices", "fitted", "parameters of the GRU", "bits", "trained on")
@@ -114,8 +120,8 @@ def main() -> None:
         table.add_row(*found, "" if tuned is None else f"{tuned:.3f}")
     Console().print(table)
     if arguments.json:
-        facts = {"arguments": vars(arguments), "torch": torch.__version__, "rows": rows}
-        Path(arguments.json).write_text(json.dumps(facts, indent=1) + "\n")
+        run = {"commit": commit(), "versions": versions(), "arguments": vars(arguments)}
+        Path(arguments.json).write_text(json.dumps(run | {"rows": rows}, indent=1) + "\n")
 
 
 def measured(model: Model, text: Tensor) -> dict[str, float]:
