@@ -86,7 +86,7 @@ def main() -> None:
     parser.add_argument("--units", type=int, default=128, help="of the dense GRU (128)")
     parser.add_argument("--ranks", type=int, nargs="+", default=[8, 32], help="to try (8 32)")
     parser.add_argument("--updates", type=int, default=300, help="of the dense model (300)")
-    parser.add_argument("--tuning", type=int, default=50, help="of each small one after it (50)")
+    parser.add_argument("--tuning", type=int, default=50, help="of each one after it (50)")
     parser.add_argument("--json", help="write the rows into this file, too")
     arguments = parser.parse_args()
 
@@ -99,34 +99,38 @@ def main() -> None:
     torch.manual_seed(0)
     dense = Model(len(vocabulary), arguments.units)
     curve = train(dense, text, updates=arguments.updates, rate=2e-3, seed=0)
-    dense.eval()
-    rows = [{"matrix": "dense", "fitted": "", **measured(dense, unseen), "curve": curve}]
-
     # What the GRU usually reads tells which directions of its state matter.
-    examples = [dense.embedding(window[:-1]) for window in islice(windows(text, 1), 10)]
+    with torch.no_grad():
+        examples = [dense.embedding(window[:-1]) for window in islice(windows(text, 1), 10)]
+    tried = [("dense", "training", dense, curve)]
     for rank in arguments.ranks:
-        for fitted, inputs in (("to matrices", None), ("to states", examples)):
+        matrix = passnet.LowRankPlusDiagonal(rank)
+        for made, inputs in (("fit to matrices", None), ("fit to states", examples)):
             small = copy.deepcopy(dense)
-            matrix = passnet.LowRankPlusDiagonal(rank)
             small.rnn = passnet.compress(dense.rnn, matrix, inputs=inputs)
-            row = {"matrix": matrix.describe(), "fitted": fitted, **measured(small, unseen)}
-            row["curve"] = train(small.train(), text, updates=arguments.tuning, rate=5e-4, seed=2)
-            row["bits_trained_on"] = measured(small.eval(), unseen)["bits"]
-            rows.append(row)
-    table = Table("state matrices", "fitted", "parameters of the GRU", "bits", "trained on")
+            tried.append((matrix.describe(), made, small, []))
+        # What as much training makes of the small structure by itself.
+        fresh = Model(len(vocabulary), arguments.units)
+        fresh.rnn = passnet.GRU(32, arguments.units, matrix=matrix)
+        curve = train(fresh, text, updates=arguments.updates, rate=2e-3, seed=0)
+        tried.append((matrix.describe(), "training from the start", fresh, curve))
+
+    rows = []
+    for matrix, made, model, curve in tried:
+        row = {"matrix": matrix, "made": made, "curve": curve}
+        row["parameters"] = passnet.count_parameters(model.rnn)
+        row["bits"] = bits(model, unseen)
+        row["curve_on"] = train(model, text, updates=arguments.tuning, rate=5e-4, seed=2)
+        row["bits_trained_on"] = bits(model, unseen)
+        rows.append(row)
+    table = Table("state matrices", "made by", "parameters of the GRU", "bits", "trained on")
     for row in rows:
-        tuned = row.get("bits_trained_on")
-        found = [row["matrix"], row["fitted"], f"{row['parameters']}", f"{row['bits']:.3f}"]
-        table.add_row(*found, "" if tuned is None else f"{tuned:.3f}")
+        scores = (f"{row[score]:.3f}" for score in ("bits", "bits_trained_on"))
+        table.add_row(row["matrix"], row["made"], str(row["parameters"]), *scores)
     Console().print(table)
     if arguments.json:
         run = {"commit": commit(), "versions": versions(), "arguments": vars(arguments)}
         Path(arguments.json).write_text(json.dumps(run | {"rows": rows}, indent=1) + "\n")
-
-
-def measured(model: Model, text: Tensor) -> dict[str, float]:
-    """What a table has of a model."""
-    return {"parameters": passnet.count_parameters(model.rnn), "bits": bits(model, text)}
 
 
 if __name__ == "__main__":
