@@ -144,9 +144,10 @@ def test_it_lists_the_backends():
     assert [backend.name for backend in gru_backends()] == listed
 
 
-@pytest.mark.parametrize("text", [LAYERS, FROM_TORCH], ids=["layers.md", "from-torch.md"])
-def test_examples_print_what_they_say(text, capsys):
-    said = 0
+@pytest.mark.parametrize("page", ["layers.md", "from-torch.md", "compress.md", "export.md"])
+def test_examples_print_what_they_say(page, capsys, tmp_path, monkeypatch):
+    text, said = (ROOT / "docs" / page).read_text(), 0
+    monkeypatch.chdir(tmp_path)
     for code in re.findall(r"```python\n(.*?)```", text, re.S):
         exec(compile(code, "docs", "exec"), {})
         printed = capsys.readouterr().out.splitlines()

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
         LowRankPlusDiagonal,
     )
     from passnet.config.parameters import paper_parameter_count
+    from passnet.export import export_onnx
     from passnet.layers import (
         GRU,
         LSTM,
@@ -48,6 +49,7 @@ __all__ = [
     "compress",
     "compression_error",
     "count_parameters",
+    "export_onnx",
     "paper_parameter_count",
 ]
 
@@ -63,6 +65,7 @@ _MODULES = {
         "LowRankPlusDiagonal",
     ),
     "passnet.config.parameters": ("paper_parameter_count",),
+    "passnet.export": ("export_onnx",),
     "passnet.layers": (
         "GRU",
         "LSTM",

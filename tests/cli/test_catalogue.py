@@ -282,6 +282,7 @@ def test_letters_the_encoding_lacks_are_spelled_out():
         "train",
         "evaluate",
         "sample",
+        "export",
         "data",
         "report",
         "reproduce",

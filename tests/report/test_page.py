@@ -236,7 +236,7 @@ def test_writing_is_whole_or_not_at_all(tmp_path, monkeypatch):
     out = tmp_path / "report.html"
     write_page([], out)
     before = out.read_bytes()
-    monkeypatch.setattr("passnet.report.write.os.replace", _full)
+    monkeypatch.setattr("passnet.config.whole_files.os.replace", _full)
     with pytest.raises(ReportError, match="could not write"):
         write_page([], out)
     assert out.read_bytes() == before

@@ -7,7 +7,7 @@ import os
 import signal
 from pathlib import Path
 
-from passnet.training import files as whole_files
+from passnet.config import whole_files
 
 # A forked child has PyTorch loaded already, so that dozens of them can be killed in seconds.
 FORKS = multiprocessing.get_context("fork")

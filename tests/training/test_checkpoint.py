@@ -11,6 +11,7 @@ import pytest
 import safetensors.torch
 import torch
 
+from passnet.config.whole_files import write_whole
 from passnet.training.checkpoint import (
     Checkpoint,
     load_checkpoint,
@@ -18,7 +19,6 @@ from passnet.training.checkpoint import (
     save_checkpoint,
 )
 from passnet.training.errors import CheckpointError
-from passnet.training.files import write_whole
 
 
 def checkpoint(update, *, identity="abc"):

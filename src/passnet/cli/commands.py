@@ -6,12 +6,23 @@ import argparse
 from collections.abc import Sequence
 
 from passnet import __version__
-from passnet.cli import bench, data, doctor, listing, report, reproduce, runs, show, training
+from passnet.cli import (
+    bench,
+    data,
+    doctor,
+    export,
+    listing,
+    report,
+    reproduce,
+    runs,
+    show,
+    training,
+)
 from passnet.cli.errors import explained, flushed
 from passnet.cli.helping import answer_with_help
 from passnet.cli.streams import ready_streams
 
-_COMMANDS = (listing, show, training, runs, data, report, reproduce, bench, doctor)
+_COMMANDS = (listing, show, training, runs, export, data, report, reproduce, bench, doctor)
 
 _DESCRIPTION = """\
 Low-rank passthrough networks: every experiment of the paper is one command away.

@@ -30,6 +30,10 @@ _PACKAGES = (
     "altair",
     "jinja2",
     "vl-convert-python",
+    "onnx",
+    "onnx-ir",
+    "onnxscript",
+    "onnxruntime",
 )
 
 

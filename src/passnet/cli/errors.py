@@ -20,6 +20,8 @@ _STATUSES = (
     ("passnet.training.errors", "Refused", USAGE),
     ("passnet.training.errors", "RunError", FAILED),
     ("passnet.ops.backend", "BackendRefused", USAGE),
+    ("passnet.export.errors", "Unexportable", USAGE),
+    ("passnet.export.errors", "Disagreement", FAILED),
     ("passnet.report.errors", "NothingThere", USAGE),
     ("passnet.report.errors", "ReportError", FAILED),
     ("passnet.bench.check", "Wrong", FAILED),

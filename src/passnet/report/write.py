@@ -1,16 +1,16 @@
-"""Files that appear whole or not at all."""
+"""Pages and tables written where users want them."""
 
 from __future__ import annotations
 
-import contextlib
 import os
 from pathlib import Path
 
+from passnet.config import whole_files
 from passnet.report.errors import ReportError
 
 
 def write_whole(path: str | os.PathLike[str], text: str) -> None:
-    """Replace `path` at once, by a temporary name beside it; what was there stays on failure.
+    """Replace `path` at once; what was there stays on failure.
 
     A link stays a link: the file it leads to is replaced.
     """
@@ -19,16 +19,9 @@ def write_whole(path: str | os.PathLike[str], text: str) -> None:
         raise ReportError(
             f"could not write {path}: it is no regular file and would be replaced: give another"
         )
-    temporary = target.with_name(f".{target.name}.{os.getpid()}.tmp")
     try:
-        with open(temporary, "w", encoding="utf-8", newline="\n") as file:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
+        whole_files.write_whole(target, text.encode(), shared=True)
     except OSError as error:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
         raise ReportError(
             f"could not write {path} ({error.strerror or error}): give a file in a folder that "
             "exists and may be written to"

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
+from passnet.config.whole_files import sync_folder
+
 try:
     import fcntl
 except ImportError:
@@ -61,7 +63,7 @@ def download(
                     os.fsync(handle.fileno())
                     _release(handle)
                     os.replace(part, target)
-                    _sync_folder(target.parent)
+                    sync_folder(target.parent)
                     return
                 reasons.append(f"{url}: {reason}")
             left = part.stat().st_size
@@ -194,13 +196,3 @@ def _release(handle: BinaryIO) -> None:
     # Where there is no lock to keep, an open file can usually not be renamed or removed either.
     if fcntl is None:
         handle.close()
-
-
-def _sync_folder(folder: Path) -> None:
-    # A rename is only durable once its folder is; some systems cannot open a folder for that.
-    with contextlib.suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from passnet.training.model import Network, build_model
     from passnet.training.optimisers import RMSProp
     from passnet.training.problem import build_task
+    from passnet.training.program import Program, program_of
     from passnet.training.reading import Run, evaluate, load_run
     from passnet.training.result import Result
     from passnet.training.sampling import sample_text, stream_text
@@ -38,6 +39,7 @@ __all__ = [
     "Interrupted",
     "Listener",
     "Network",
+    "Program",
     "RMSProp",
     "Refused",
     "Result",
@@ -53,6 +55,7 @@ __all__ = [
     "evaluate",
     "load_run",
     "plain_lines",
+    "program_of",
     "sample_text",
     "silent",
     "stream_text",
@@ -89,6 +92,7 @@ _MODULES = {
     ),
     "optimisers": ("RMSProp",),
     "problem": ("build_task",),
+    "program": ("Program", "program_of"),
     "reading": (
         "Run",
         "evaluate",

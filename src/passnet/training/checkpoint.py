@@ -19,8 +19,8 @@ import safetensors.torch
 from safetensors import SafetensorError
 from torch import Tensor
 
+from passnet.config.whole_files import sync_folder, write_whole
 from passnet.training.errors import CheckpointError
-from passnet.training.files import sync_folder, write_whole
 
 FORMAT, VERSION = "passnet-checkpoint", 1
 KEPT = 2

@@ -11,9 +11,9 @@ from passnet.config import identity
 from passnet.training.assembly import Assembly, Options
 from passnet.training.checkpoint import Checkpoint, load_newest, save_checkpoint
 from passnet.training.events import Saved
-from passnet.training.files import plain
 from passnet.training.machine import commit, device_name, machine, versions
 from passnet.training.metrics import MetricsFile
+from passnet.training.plain_json import plain
 from passnet.training.recorder import Recorder
 from passnet.training.result import Result
 from passnet.training.run import RunFolder

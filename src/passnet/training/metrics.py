@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, final
 
 from passnet.training.errors import RunError
-from passnet.training.files import plain
+from passnet.training.plain_json import plain
 
 
 @final

@@ -30,10 +30,11 @@ from passnet.config.run_folder import (
     VERSION,
     fault_in,
 )
+from passnet.config.whole_files import write_whole
 from passnet.training.checkpoint import load_newest, under
 from passnet.training.errors import Refused, RunError
-from passnet.training.files import json_bytes, plain, write_whole
 from passnet.training.guard import guarded
+from passnet.training.plain_json import json_bytes, plain
 from passnet.training.result import Result
 
 _MEND_EXPERIMENT = "restore it from a copy, or train in another folder"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import json
-import math
 import os
 from pathlib import Path
-from typing import Any
 
 
-def write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes, *, shared: bool = False) -> None:
     """Replace `path` at once: a temporary name beside it, fsync, rename, fsync of the folder.
 
-    When it fails, as on a full disk, nothing is left behind and what was there stays.
+    When it fails, as on a full disk, nothing is left behind and what was there stays. Where others
+    may write the same file, `shared`, each process has a temporary name of its own.
     """
-    temporary = path.with_name(f"{path.name}.tmp")
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp" if shared else f"{path.name}.tmp")
     try:
         with open(temporary, "wb") as file:
             file.write(content)
@@ -40,19 +38,3 @@ def sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
-
-
-def plain(value: Any) -> Any:
-    """The value as standard JSON has it: numbers that are not finite become null."""
-    if isinstance(value, float):
-        return value if math.isfinite(value) else None
-    if isinstance(value, dict):
-        return {key: plain(inner) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(inner) for inner in value]
-    return value
-
-
-def json_bytes(value: Any) -> bytes:
-    """Indented JSON of a record, for people to read too."""
-    return (json.dumps(plain(value), indent=1, allow_nan=False) + "\n").encode()

@@ -1,0 +1,62 @@
+"""`passnet export`: what a run has learned as a file for programs without PyTorch."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from passnet.cli.data import add_data_dir
+from passnet.cli.places import check_file, check_run
+from passnet.cli.signals import load_torch
+from passnet.cli.tables import print_json, table
+
+
+def add(commands) -> None:
+    """Register the command."""
+    parser = commands.add_parser(
+        "export",
+        help="write a run's model as an ONNX file",
+        description="Write the selected parameters of a run, finished or not, as an ONNX file, "
+        "which ONNX Runtime and others run without PyTorch, for any number of steps and "
+        "sequences. ONNX Runtime must give the same numbers first. A character model takes its "
+        "state and returns the next one (start with zeros), so that it can read a text in pieces; "
+        "the file's metadata have its symbols. Needs: pip install 'passnet[onnx]'.",
+    )
+    parser.add_argument("run_folder", metavar="RUN", help="the folder of a run")
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="FILE", help="such as model.onnx"
+    )
+    add_data_dir(parser)
+    parser.add_argument("--json", action="store_true", help="JSON instead of a table")
+    parser.set_defaults(run=run)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write the file and show what it takes and returns."""
+    check_run(Path(args.run_folder))
+    check_file("--out", args.out, replaced=True)
+    load_torch()
+    from passnet.export import export_onnx
+    from passnet.training import program_of
+
+    program = program_of(args.run_folder, data_dir=args.data_dir)
+    found = export_onnx(
+        program.module,
+        program.example,
+        args.out,
+        input_names=program.input_names,
+        output_names=program.output_names,
+        metadata=program.facts,
+    )
+    if args.json:
+        print_json({"file": str(args.out), "inputs": found.inputs, "outputs": found.outputs})
+        return 0
+    sides = {"input": found.inputs, "output": found.outputs}
+    rows = [
+        (side, name, " x ".join(map(str, shape)))
+        for side, shapes in sides.items()
+        for name, shape in shapes.items()
+    ]
+    print(table(("", "name", "shape"), rows))
+    print(f"\n{args.out} ({args.out.stat().st_size:,} bytes): ONNX Runtime agrees with PyTorch")
+    return 0

@@ -1,0 +1,120 @@
+"""A model with passnet layers as an ONNX file that does the same."""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils import _pytree as pytree
+
+from passnet.config.whole_files import write_whole
+from passnet.export.errors import Unexportable
+from passnet.export.signature import Signature
+from passnet.layers import UnitaryRNN
+from passnet.layers.recurrent import RecurrentLayer
+
+PACKAGES = ("onnx", "onnx_ir", "onnxscript", "onnxruntime")
+DTYPES = (torch.float32, torch.float64)
+
+
+def export_onnx(
+    module: nn.Module,
+    inputs: Tensor | Sequence[Any],
+    path: str | os.PathLike[str],
+    *,
+    input_names: Sequence[str] | None = None,
+    output_names: Sequence[str] | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> Signature:
+    """Write `module`, a layer or a model with layers in it, as it computes in `eval()`.
+
+    `inputs` are an example of its arguments. Sizes of 1 there stay 1, and a layer that reads one
+    step has no loop; all others are free where the module leaves them so. The file is written only
+    after ONNX Runtime gave what PyTorch gives, on the example and on larger ones.
+    """
+    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    place = Path(os.path.realpath(path))
+    _check(module, place)
+    _check_packages()
+    # These need packages that nothing but an export needs.
+    import onnx_ir as ir
+
+    from passnet.export.agreement import check_agreement
+    from passnet.export.building import build
+    from passnet.export.names import signature
+
+    module = _exportable(module)
+    given = pytree.tree_map_only(Tensor, lambda tensor: tensor.detach().cpu().clone(), given)
+    _check_example(module, given)
+    model = build(
+        module,
+        given,
+        input_names=input_names,
+        output_names=output_names,
+        metadata=metadata or {},
+    )
+    described, program = signature(model.graph), ir.to_proto(model).SerializeToString()
+    check_agreement(program, described, module, given)
+    write_whole(place, program, shared=True)
+    return described
+
+
+def _check(module: nn.Module, path: Path) -> None:
+    if not isinstance(module, nn.Module):
+        given = f"the class {module.__name__}" if isinstance(module, type) else repr(module)
+        raise TypeError(f"got {given}: give a layer or a model, an nn.Module")
+    if any(isinstance(part, UnitaryRNN) for part in module.modules()):
+        raise Unexportable(
+            "the state of a UnitaryRNN is complex, and ONNX has no complex numbers: only models "
+            "without one can be exported"
+        )
+    kinds = {p.dtype for p in module.parameters() if p.is_floating_point()}
+    for kind in kinds - set(DTYPES):
+        raise Unexportable(f"the parameters are {kind}: convert the module with .float() first")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"there is no folder {path.parent} for {path.name}: make it first")
+    if path.is_dir():
+        raise IsADirectoryError(f"{path} is a folder: give the name of a file, such as model.onnx")
+
+
+def _check_example(module: nn.Module, given: tuple[Any, ...]) -> None:
+    """Raise what the module itself says of these arguments, and for what a program cannot be."""
+    for part in pytree.tree_leaves(given):
+        if isinstance(part, Tensor) and part.numel() == 0:
+            raise ValueError(
+                f"an example of shape {list(part.shape)} has nothing in it: give some steps of "
+                "some sequences"
+            )
+    with torch.no_grad():
+        found = pytree.tree_leaves(module(*given))
+    strangers = {type(part).__name__ for part in found if not isinstance(part, Tensor)}
+    if strangers or not found:
+        raise Unexportable(
+            f"the module returns {' and '.join(sorted(strangers)) or 'nothing'}: a program returns "
+            "tensors, in tuples, lists or dicts if there are several"
+        )
+
+
+def _check_packages() -> None:
+    for name in PACKAGES:
+        try:
+            import_module(name)
+        except ImportError as error:
+            raise Unexportable(
+                f"an export needs the package {name}: pip install 'passnet[onnx]'"
+            ) from error
+
+
+def _exportable(module: nn.Module) -> nn.Module:
+    """A copy on the CPU in which every layer runs an op that `decompositions` knows."""
+    found = copy.deepcopy(module).cpu().eval().requires_grad_(False)
+    for part in found.modules():
+        if isinstance(part, RecurrentLayer):
+            part.backend = "auto"
+    return found
