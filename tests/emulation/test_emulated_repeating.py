@@ -268,10 +268,13 @@ def test_passes_of_other_calls(used, name, symbols):
         change(rnn)
 
 
+@pytest.mark.parametrize(
+    "first", [torch.no_grad, torch.inference_mode], ids=lambda mode: mode.__name__
+)
 @pytest.mark.parametrize("state", [None, torch.ones(1, BATCH, 24)], ids=["zero", "given"])
-def test_calls_without_gradients(used, state):
+def test_calls_without_gradients(used, state, first):
     rnn = passnet.GRU(FEATURES, 24, matrix=BOTH(4), backend="cuda")
-    for mode in (torch.no_grad, torch.no_grad, torch.inference_mode, torch.enable_grad):
+    for mode in (first, first, torch.inference_mode, torch.enable_grad):
         x = torch.randn(STEPS, BATCH, FEATURES)
         with mode():
             found = rnn(x, state)

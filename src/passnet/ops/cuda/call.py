@@ -81,7 +81,9 @@ class Call:
 
 def facts(call: ScanCall, cell: Cell) -> tuple:
     """The fields of the `Call` that describes a scan."""
-    units, masks, hold, hold_cell = call.factors[0].shape[1], call.masks, call.hold, call.hold_cell
+    # Kernels are compiled for units and ranks, so a tracer may not leave these open.
+    units = int(call.factors[0].shape[1])
+    masks, hold, hold_cell = call.masks, call.hold, call.hold_cell
     rank, diagonal, tied = matrices(call.structure, call.factors)
     return (
         cell,
@@ -101,7 +103,8 @@ def matrices(structure: str, factors: Sequence[Tensor]) -> tuple[int | None, boo
     """The rank (None: dense), whether there is a diagonal, whether the gates share one R."""
     if structure == "dense":
         return None, False, False
-    return factors[0].shape[-1], structure == "low_rank_plus_diagonal", factors[1].shape[0] == 1
+    tied = bool(factors[1].shape[0] == 1)
+    return int(factors[0].shape[-1]), structure == "low_rank_plus_diagonal", tied
 
 
 def _held(hold: Tensor, units: int) -> int:

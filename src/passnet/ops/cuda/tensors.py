@@ -16,7 +16,11 @@ def dense(tensor: None) -> None: ...
 def dense(tensor: Tensor | None) -> Tensor | None: ...
 def dense(tensor):
     """One row after the other, with their own signs; nothing where there is nothing."""
-    return None if tensor is None else tensor.contiguous().resolve_neg()
+    if tensor is None:
+        return None
+    whole = tensor.contiguous()
+    # Asked first: a pass that did anything but launch kernels is not done again as it was.
+    return whole.resolve_neg() if whole.is_neg() else whole
 
 
 @overload
