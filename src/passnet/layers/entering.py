@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence
 
 from passnet.equations.gru import gru_gates
+from passnet.layers.stack import run_stack
 from passnet.ops import GruScan
 from passnet.ops.scan import ScanCall, states_before
 
@@ -28,7 +29,7 @@ def entering(
     """
     x, dtype, starts, sequences = layer._read(input, None, None)
     seen: list[tuple[ScanCall, list[Tensor]]] = []
-    layer._run(x, dtype, starts, sequences, zero_padding=False, seen=seen)
+    run_stack(layer, x, dtype, starts, sequences, zero_padding=False, seen=seen)
     return [_entering(call, states[0]) for call, states in seen]
 
 

@@ -27,6 +27,7 @@ from passnet.layers.repeating import again
 from passnet.layers.same_function import check_reset, note_reset
 from passnet.layers.scripting import refuse_script
 from passnet.layers.sequences import Sequences, read_sequences
+from passnet.layers.stack import Starts, run_stack, scan_call, starting_states
 from passnet.layers.streaming import check_step, check_step_shape, short_step
 from passnet.layers.torch_weights import (
     copy_to_torch,
@@ -41,7 +42,6 @@ from passnet.ops.backend import Backend, check_backend, choose
 from passnet.ops.scan import ScanCall
 
 States = tuple[Tensor, ...]
-Starts = tuple[Tensor | None, ...]
 State = TypeVar("State")
 """What users pass and receive: a tensor for a GRU, a pair of them for an LSTM."""
 
@@ -198,7 +198,7 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
         if quick is not None:
             return quick[0], self._join(quick[1])
         x, dtype, starts, sequences = self._read(input, hx, lengths)
-        output, finals = self._run(x, dtype, starts, sequences, zero_padding)
+        output, finals = run_stack(self, x, dtype, starts, sequences, zero_padding)
         return sequences.write(output), self._join([sequences.write_state(s) for s in finals])
 
     def step(self, input: Tensor, state: State | None = None) -> tuple[Tensor, State]:
@@ -230,7 +230,7 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
         """
         x, dtype, starts, sequences = self._read(input, hx, lengths)
         ended = sequences.ended(x.device)
-        call = self._call(self._at(0), x, None, dtype, starts[0], ended, False)
+        call = scan_call(self, self._at(0), x, None, dtype, starts[0], ended, False)
         return {backend.name: backend.refuses(call) for backend in self._backends()}
 
     def recurrent_matrix(self, gate: str, *, layer: int = 0, reverse: bool = False) -> GateMatrix:
@@ -288,85 +288,8 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
         weight = stored(self._at(0), "input_weight")
         x = sequences.cast(weight.dtype, weight.device)
         dtype = x.dtype if x.is_floating_point() else sequences.compute_dtype(weight)
-        return x, dtype, self._starts(hx, sequences, dtype, weight.device), sequences
-
-    def _starts(
-        self, hx, sequences: Sequences, dtype: torch.dtype, device: torch.device
-    ) -> list[Starts]:
-        cells, batch, names = self.num_layers * self.directions, sequences.batch, self.state_names
-        if hx is not None:
-            shape = cells, batch, self.hidden_size
-            given = zip(self._split(hx), names, strict=True)
-            read = [sequences.read_state(s, name, shape, dtype, device) for s, name in given]
-        elif self.learn_initial_state:
-            learned = [getattr(self, f"initial_{name}") for name in names]
-            rows = [start.to(dtype).unsqueeze(1).expand(-1, batch, -1) for start in learned]
-            read = [part.contiguous() for part in rows]  # once, and not in every pass
-        else:
-            return [(None,) * len(names)] * cells
-        return [tuple([part[index] for part in read]) for index in range(cells)]
-
-    def _run(
-        self,
-        x: Tensor,
-        dtype: torch.dtype,
-        starts: list[Starts],
-        sequences: Sequences,
-        zero_padding: bool,
-        seen: list[tuple[ScanCall, list[Tensor]]] | None = None,
-    ) -> tuple[Tensor, list[Tensor]]:
-        """(outputs, final states); every scan and its states are added to `seen`."""
-        ended = sequences.ended(x.device)
-        x, scale = self.dropouts.input(x, self.input_size, dtype, training=self.training)
-        finals, directions = [], self.directions
-        for layer in range(self.num_layers):
-            outputs = []
-            for index in range(layer * directions, (layer + 1) * directions):
-                reverse = index % directions == 1
-                call = self._call(self._at(index), x, scale, dtype, starts[index], ended, reverse)
-                states = self._scan(call)
-                if seen is not None:
-                    seen.append((call, states))
-                finals.append(states)
-                outputs.append(states[0].flip(0) if reverse else states[0])
-            x = outputs[0] if directions == 1 else torch.cat(outputs, dim=-1)
-            scale = None
-            if layer < self.num_layers - 1:
-                x = nn.functional.dropout(x, self.dropout, self.training)
-        x = self.dropouts.output(x, training=self.training)
-        if ended is not None and zero_padding:
-            x = torch.where(ended, 0.0, x)  # masked_fill() would copy x first, and its gradient
-        # Copies: a final state that were a view of the outputs could not be detached in place.
-        if len(finals) == 1:
-            return x, [part[-1:].clone() for part in finals[0]]
-        return x, [torch.stack([s[-1] for s in part]) for part in zip(*finals, strict=True)]
-
-    def _call(
-        self,
-        cell: RecurrentCell,
-        x: Tensor,
-        scale: Tensor | None,
-        dtype: torch.dtype,
-        start: Starts,
-        ended,
-        reverse: bool,
-    ) -> ScanCall:
-        if reverse:
-            # Padding then comes first, where the state is held at its start: no gather is needed.
-            x, scale = x.flip(0), None if scale is None else scale.flip(0)
-        source = cell.inputs(x, dtype, scale=scale)
-        steps, batch = x.shape[:2]
-        masks = None
-        if self.training and self.dropouts.state_rate:
-            shape = cell.recurrent.masks_needed, batch, self.hidden_size
-            masks = self.dropouts.state_masks(shape, dtype, x.device)
-        shape = steps, batch, self.hidden_size
-        holds = self.dropouts.holds(
-            shape, dtype, x.device, ended, count=len(self.state_names), training=self.training
-        )
-        if reverse:
-            holds = tuple(None if hold is None else hold.flip(0) for hold in holds)
-        return cell.scan(source, start, masks=masks, holds=holds)
+        starts = starting_states(self, hx, sequences, dtype, weight.device)
+        return x, dtype, starts, sequences
 
     @abstractmethod
     def _split(self, hx: Any) -> States:

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 
+from passnet.layers.stack import scan_call
 from passnet.ops.backend import choose
 from passnet.ops.direct import Again
 from passnet.ops.kinds import Kinds
@@ -104,7 +105,7 @@ def _way(layer: RecurrentLayer, x: Tensor, parameters: Sequence[Tensor]) -> _Way
     """The short way, where there is one and a call reads its tensors as they are stored."""
     layer._read(x, None, None)  # which raises where the long way does
     tensors, start = _read(layer, x, parameters), (None,) * len(layer.state_names)
-    call = layer._call(layer._at(0), tensors[0], None, x.dtype, start, None, False)
+    call = scan_call(layer, layer._at(0), tensors[0], None, x.dtype, start, None, False)
     asked = choose(layer._backends(), layer.backend, call).again(call)
     live, fixed, _ = call.flatten()
     places = {id(tensor): place for place, tensor in enumerate(tensors)}
