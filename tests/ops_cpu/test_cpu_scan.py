@@ -175,3 +175,35 @@ def test_hooks_hand_saved_tensors_back_that_lie_otherwise(cell: str) -> None:
         got = case.run(live, fixed, "cpu")
     for name, value in wanted.items():
         assert torch.equal(got[name], value), name
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_gradients_may_be_written_where_the_gates_lie(case: Case) -> None:
+    call = case.call(*case.tensors())
+    engine = CpuLstm() if isinstance(call, LstmScan) else CpuGru()
+    found = engine.forward(call)
+    outputs, kept = found[: call.output_count], found[call.output_count :]
+    arriving = [torch.randn_like(output) for output in outputs]
+    gates = kept[0].clone()
+    wanted = engine.backward(call, arriving, outputs, kept)
+    assert torch.equal(kept[0][: case.gates], gates[: case.gates]), "others may read them yet"
+    place = kept[0][-case.gates :]
+    got = engine._gradients(call, arriving, outputs, kept, place)
+    assert got[0].data_ptr() == place.data_ptr()
+    assert all(map(torch.equal, got, wanted))
+
+
+@pytest.mark.parametrize("inputs", [None, "features with gradients", "symbols"])
+@pytest.mark.parametrize("cell", ["after", "before", "lstm"])
+def test_a_graph_that_is_kept_gives_the_same_gradients_again(cell: str, inputs) -> None:
+    case = Case(cell, masks="each", hold="units", inputs=inputs)
+    live, fixed = case.tensors()
+    live = {name: t.requires_grad_() for name, t in live.items()}
+    call = case.call(live, fixed)
+    found = (lstm_scan if cell == "lstm" else gru_scan)(call, backend="cpu")
+    loss = sum(o.square().sum() for o in ([found] if cell != "lstm" else found))
+    first = torch.autograd.grad(loss, list(live.values()), retain_graph=True)
+    kept = [grad.clone() for grad in first]
+    again = torch.autograd.grad(loss, list(live.values()), retain_graph=True)
+    for grads in (first, again):
+        assert all(map(torch.equal, grads, kept))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from collections.abc import Sequence
 from typing import TypeVar
 
 import torch
@@ -11,7 +13,7 @@ from passnet.ops.cell_tensors import GATES
 from passnet.ops.cpu.gradients import factor_gradients, features_gradient, input_gradients
 from passnet.ops.cpu.library import CELLS, Library, ScanStruct, as_it_lies, installed
 from passnet.ops.inputs import Inputs
-from passnet.ops.scan import Engine, ScanCall
+from passnet.ops.scan import Engine, ScanCall, filled
 
 _STRUCTURES = ("dense", "low_rank", "low_rank_plus_diagonal")
 _DTYPES = (torch.float32, torch.float64)
@@ -28,6 +30,7 @@ class CpuEngine(Engine[Call]):
 
     name = "cpu"
     reads_memory = True
+    overwrites = True
 
     def __init__(self, library: Library | str | None = None) -> None:
         self._given = library
@@ -46,6 +49,35 @@ class CpuEngine(Engine[Call]):
             return f"the compiled CPU scan has no {call.structure.replace('_', '-')} matrices"
         library = self.library
         return library if isinstance(library, str) else None
+
+    def backward(
+        self, call: Call, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
+    ) -> list[Tensor]:
+        return self._gradients(call, grads, outputs, saved, call.like.new_empty(call.shape))
+
+    def last_backward(
+        self,
+        call: Call,
+        grads: Sequence[Tensor | None],
+        outputs: list[Tensor],
+        saved: list[Tensor],
+    ) -> list[Tensor]:
+        if isinstance(call.source, Tensor):  # a gradient of its own, which may be kept and changed
+            return super().last_backward(call, grads, outputs, saved)
+        # Where the gates lie but the first: their pages are there already.
+        place = saved[0][-call.shape[0] :]
+        return self._gradients(call, filled(grads, outputs), outputs, saved, place)
+
+    @abstractmethod
+    def _gradients(
+        self,
+        call: Call,
+        grads: list[Tensor],
+        outputs: list[Tensor],
+        saved: list[Tensor],
+        grad_drive: Tensor,
+    ) -> list[Tensor]:
+        """`backward`, with the gradient of the drive written to `grad_drive`."""
 
     def run(self, call: ScanStruct, *, backward: bool) -> None:
         """Compute what the struct describes, in place."""

@@ -117,7 +117,8 @@ INLINE const REAL *NAME(state_before)(const plan *p, const block *k, int64_t t, 
 }
 
 /* The part of a step backwards that needs no matrix: gradients of carry and candidate (and reset
- * where it stands after the matrix), and what flows straight to the state before. */
+ * where it stands after the matrix), and what flows straight to the state before. All that was kept
+ * of a unit is read before its gradients are written, which may lie there, behind the reset gate. */
 TARGET static void NAME(gru_slopes)(const plan *p, block *k, int64_t t) {
     int64_t slot = p->steps * p->batch * p->n;
     int after = p->call->cell == GRU_AFTER;
@@ -131,6 +132,11 @@ TARGET static void NAME(gru_slopes)(const plan *p, block *k, int64_t t) {
             vec grad = NAME(load)(k->carried + here) + NAME(load_some)(arriving + at, count);
             vec carry = NAME(load_some)(kept + slot + at, count);
             vec candidate = NAME(load_some)(kept + 2 * slot + at, count);
+            vec reset = {0}, inner = {0};
+            if (after) {
+                reset = NAME(load_some)(kept + at, count);
+                inner = NAME(load_some)(kept + 3 * slot + at, count);
+            }
             vec let_in = grad, straight = grad * carry;
             if (p->call->hold_width) {
                 vec hold = NAME(hold_at)(p->call->hold, p->call->hold_width, p, k, t, r, u, count);
@@ -149,8 +155,6 @@ TARGET static void NAME(gru_slopes)(const plan *p, block *k, int64_t t) {
                 NAME(store)(k->vectors[2] + here, to_candidate);
                 continue;
             }
-            vec reset = NAME(load_some)(kept + at, count);
-            vec inner = NAME(load_some)(kept + 3 * slot + at, count);
             vec behind = to_candidate * reset;
             vec to_reset = behind * (1 - reset) * inner;
             NAME(store_some)(grad_drive + at, to_reset, count);

@@ -37,8 +37,9 @@ typedef struct {
     void *states;            /* [T, B, n]: written forward, read backward, as are the next two */
     void *cells;
     void *kept;              /* NULL where there is to be no backward, or
-                                GRU [4 or 3, T, B, n]: reset, carry, candidate, inner product;
-                                LSTM [5, T, B, n]: four gates, tanh of the proposed cell */
+                                GRU [4, T, B, n]: reset, carry, candidate, and for reset-after
+                                the inner product; LSTM [5, T, B, n]: four gates, tanh of the
+                                proposed cell */
 
     void *summaries;         /* [T, B, s], written: what each group of gates that read one vector x has
                                 in common, R x forward and L^T dy backward; one after another d
@@ -47,7 +48,7 @@ typedef struct {
 
     const void *grad_states; /* [T, B, n] */
     const void *grad_cells;
-    void *grad_drive;        /* [G, T, B, n] */
+    void *grad_drive;        /* [G, T, B, n]; may be all but the first slot of what was kept */
     void *grad_initial;      /* [B, n] */
     void *grad_initial_cell;
 } scan_call;

@@ -15,11 +15,13 @@ from passnet.ops.gru_scan.eager import weight_gradients
 
 @final
 class CpuGru(CpuEngine[GruScan]):
-    """Keeps the gates, for reset-after the product behind the reset gate, and the summaries."""
+    """Keeps the gates, for reset-after the product behind the reset gate, and the summaries.
+
+    For reset-before there is room in the place of that product, which gradients are written to.
+    """
 
     def saved_like(self, call: GruScan) -> list[Tensor]:
-        count = 4 if call.reset == "after" else 3
-        return [call.like.new_empty((count, *call.shape[1:])), *self._summaries_like(call)]
+        return [call.like.new_empty((4, *call.shape[1:])), *self._summaries_like(call)]
 
     def forward(self, call: GruScan) -> list[Tensor]:
         return self._scan(call, [*call.outputs_like(), *self.saved_like(call)])
@@ -34,10 +36,14 @@ class CpuGru(CpuEngine[GruScan]):
         self.run(struct, backward=False)
         return results
 
-    def backward(
-        self, call: GruScan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
+    def _gradients(
+        self,
+        call: GruScan,
+        grads: list[Tensor],
+        outputs: list[Tensor],
+        saved: list[Tensor],
+        grad_drive: Tensor,
     ) -> list[Tensor]:
-        grad_drive = torch.empty(call.shape, dtype=call.dtype)
         grad_initial = torch.empty(call.start.shape, dtype=call.dtype)
         struct, keep = lay_out(f"gru_{call.reset}", call)
         keep += [

@@ -33,15 +33,17 @@ class CpuLstm(CpuEngine[LstmScan]):
         self.run(struct, backward=False)
         return results
 
-    def backward(
-        self, call: LstmScan, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
+    def _gradients(
+        self,
+        call: LstmScan,
+        grads: list[Tensor],
+        outputs: list[Tensor],
+        saved: list[Tensor],
+        grad_drive: Tensor,
     ) -> list[Tensor]:
-        shapes = {
-            "grad_drive": call.shape,
-            "grad_initial": call.start.shape,
-            "grad_initial_cell": call.start_cell.shape,
-        }
-        found = {name: torch.empty(shape, dtype=call.dtype) for name, shape in shapes.items()}
+        starts = {"grad_initial": call.start, "grad_initial_cell": call.start_cell}
+        found = {name: torch.empty(s.shape, dtype=call.dtype) for name, s in starts.items()}
+        found = {"grad_drive": grad_drive, **found}
         struct, keep = lay_out("lstm", call)
         given = {
             "states": outputs[0],
@@ -57,5 +59,5 @@ class CpuLstm(CpuEngine[LstmScan]):
         if back:
             rest = self.factor_gradients(struct, call, saved[1])
         else:
-            rest = weight_gradients(call, found["grad_drive"], outputs, saved)
+            rest = weight_gradients(call, grad_drive, outputs, saved)
         return [*found.values(), *rest]
