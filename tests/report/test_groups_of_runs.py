@@ -282,11 +282,11 @@ def test_scores_that_differ_by_factors_are_a_median_and_a_range(tmp_path):
         write_run(tmp_path / "a" / str(seed), experiment_of(ADDITION, seed=seed), value=value)
     write_run(tmp_path / "b", experiment_of(COPY), value=0.002)
     copy, addition = groups_below(tmp_path)
-    assert write_line(ADDITION, addition).ours == "5.00e-4 (2.00e-4 to 0.0270)"
+    assert write_line(ADDITION, addition).ours == "5.00e-4 (2.0e-4 to 0.027)"
     assert write_line(COPY, copy).ours == "0.00200"
     write_page([tmp_path], tmp_path / "page.html")
     page = (tmp_path / "page.html").read_text()
-    assert '<span>5.00e-4</span><br><small class="quiet">2.00e-4 to 0.0270</small>' in page
+    assert '<span>5.00e-4</span><br><small class="quiet">2.0e-4 to 0.027</small>' in page
 
 
 def test_times_on_different_devices_stand_apart(tmp_path):

@@ -321,3 +321,32 @@ def test_what_all_rows_of_a_table_share_is_in_its_caption(tmp_path):
     rows = Text(render_page([tmp_path])).rows
     assert "cpu, made-up" in rows["psmnist/lr-gru-512-4"]
     assert "validated every" in rows["psmnist/gru-128"]
+
+
+def test_the_table_beyond_the_paper_says_what_its_numbers_measure(tmp_path):
+    names = ("beyond/ptb-2.6M", "beyond/copy-500", "beyond/psmnist-42k")
+    for name, value in zip(names, (2.479, 1e-5, 0.967), strict=True):
+        write_run(tmp_path / name, get(name), value=value, start=10.0)
+    page = render_page([tmp_path])
+    table = page[page.index('id="rows-beyond"') :]
+    rows = dict(re.findall(r'<tr data-preset="([^"]+)">(.*?)</tr>', table, re.DOTALL))
+    cells = {name: re.findall(r"<td[^>]*><span>([^<]*)", rows[name]) for name in rows}
+    assert "perplexity macro</small>" in rows[names[0]] and "macro</small>" in rows[names[0]]
+    assert cells[names[0]][2] == "1.295" and cells[names[0]][3] == "\u2013"
+    assert "nats</small>" in rows[names[1]]
+    assert cells[names[1]][2] == "\u2013" and cells[names[1]][3] != "\u2013"
+    assert "accuracy</small>" in rows[names[2]] and cells[names[2]][2:4] == ["\u2013"] * 2
+    # What is held out of training does not change the test, nor chance.
+    assert "11.35 %" in rows["beyond/psmnist-42k-all-digits"]
+
+
+def test_the_authors_repositories_are_linked(page):
+    for name in ("lowrank-gru", "lowrank-highwaynetwork"):
+        assert f'<a href="https://github.com/Avmb/{name}">' in page
+
+
+def test_notes_of_presets_need_no_sentence_before_them():
+    for name in names():
+        for note in get(name).notes:
+            assert not note.startswith(("It ", "They ")) and note.endswith("."), note
+            assert "Worth trying" not in note and "worth running" not in note, note

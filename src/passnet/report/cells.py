@@ -169,7 +169,7 @@ def _measured(row: TableRow) -> Cell:
 def _words(metric: str) -> str:
     """A metric in a word or two for a narrow column."""
     name, _, how = metric.partition("_")
-    short = {"cross": "nats", "mse": "squared error", "perplexity": f"perplexity {how}"}
+    short = {"cross": "nats", "mse": "MSE", "perplexity": f"perplexity {how}"}
     return short.get(name, metric.replace("_", " "))
 
 
@@ -224,7 +224,9 @@ def _chance(row: TableRow) -> Cell:
 def _effort(row: TableRow) -> Cell:
     if row.group is None or not row.group.finished:
         return Cell(numbers.ABSENT, "number")
-    return Cell(updates_text(row.group), "number", below=time_text(row.group))
+    time = time_text(row.group)
+    # Times on several devices are too long for one line.
+    return Cell(updates_text(row.group), "" if "," in time else "number", below=time)
 
 
 def _place(row: TableRow) -> Cell:

@@ -40,7 +40,7 @@ def spread(metric: str, found: Summary | None) -> str:
     if found is None or found.spread is None:
         return ""
     if spans_factors(metric):
-        return f"{score(metric, found.least)} to {score(metric, found.most)}"
+        return f"{significant(found.least, 2)} to {significant(found.most, 2)}"
     mean = score(metric, found.mean)
     if mean.endswith(" %") or metric.startswith(("perplexity", "bits")):
         places = len(mean.removesuffix(" %").partition(".")[2])
