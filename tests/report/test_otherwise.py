@@ -67,3 +67,12 @@ def test_second_runs_of_a_seed_are_in_no_mean_but_said(tmp_path):
     assert words(tmp_path, HIGHWAY) == [f"with batches of 20: {said}"]
     (trial,) = trials(group_runs(find_runs([tmp_path])))[0].rows
     assert (trial.score, trial.left_out) == ("98.00 %", said[9:-1])
+
+
+def test_words_in_angle_brackets_are_no_element_of_a_readme(tmp_path):
+    name = "char-lm/lstm-1000-dropout"
+    write_run(tmp_path / "a", experiment_of(name), value=3.0)
+    spelled = apply_overrides(get(name), ("task.unk=spelled", "task.vocabulary=51"))
+    write_run(tmp_path / "b", spelled, value=2.9)
+    text = readme_results([tmp_path])
+    assert r"; with \<unk> spelled out: 2.871" in text and "| < 0.001 in " in text
