@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import statistics
 from dataclasses import replace
 
@@ -10,14 +11,15 @@ from made_up_runs import experiment_of, write_run
 
 from passnet.config import Averaging, Cosine, LowRankPlusDiagonal
 from passnet.report import groups, text_report, write_page
-from passnet.report.describe import mean_seconds, seeds_text, standing, updates_text
+from passnet.report.describe import fates, seeds_text, standing, time_text, updates_text
 from passnet.report.groups import first_below, group_runs
 from passnet.report.lines import write_line
-from passnet.report.paper import compare, solved
+from passnet.report.paper import compare
 from passnet.report.read import find_runs
 
 LRD = "psmnist/lrd-gru-128-24"
 COPY = "copy-500/lrd-gru-128-50"
+ADDITION = "addition-750/lr-gru-128-24"
 
 
 def groups_below(folder):
@@ -62,7 +64,8 @@ def test_runs_that_were_validated_less_often_are_runs_of_the_preset(tmp_path):
     write_run(tmp_path / "b", experiment_of(LRD, seed=1, evaluate_every=3000), value=0.95)
     (group,) = groups_below(tmp_path)
     assert group.is_preset and group.summary().count == 2
-    assert group.remarks == ("validated every 3000 updates, not 300",)
+    said = "validated every 3000 updates, not 300; otherwise the paper's protocol"
+    assert group.remarks == (said,)
     assert group.remarks[0] in write_line(LRD, group).verdict
     # More often, out of step, or where a look may end the training, it is another experiment.
     steered = "char-lm/lrd-gru-1000-64"
@@ -114,7 +117,7 @@ def test_a_repeated_seed_counts_once_and_the_finished_one_is_kept(tmp_path):
     assert {run.place for run in group.repeated} == {"a", "c"}
     assert group.summary().count == 1
     # Its score is said, in the line and on the page; an unfinished run has none.
-    said = "a second run of seed 0, left out: 94.00 %"
+    said = "a further run of seed 0, not counted: 94.00 %"
     assert said in write_line(LRD, group).verdict
     write_page([tmp_path], tmp_path / "page.html")
     assert said in (tmp_path / "page.html").read_text()
@@ -148,9 +151,9 @@ def test_second_runs_of_several_seeds_are_named_together(tmp_path):
     for place, seed in (("a", 0), ("b", 0), ("c", 1), ("d", 1)):
         write_run(tmp_path / place, experiment_of(weight_norm, seed=seed), value=0.002)
     (group,) = groups_below(tmp_path)
-    said = "second runs of seeds 0 and 1, left out: 0.00200, 0.00200"
+    said = "further runs of seeds 0 and 1, not counted: 0.00200, 0.00200"
     # The paper has no number for this row, and it is said all the same.
-    assert write_line(weight_norm, group).verdict == f"solved by 0 of 2 seeds; {said}"
+    assert write_line(weight_norm, group).verdict == said
     write_page([tmp_path], tmp_path / "page.html")
     assert said in (tmp_path / "page.html").read_text()
 
@@ -161,10 +164,12 @@ def test_seeds_that_solve_a_memory_task_are_counted_where_the_paper_has_no_numbe
         write_run(tmp_path / "a" / str(seed), experiment_of(weight_norm, seed=seed), value=value)
     write_run(tmp_path / "b", experiment_of(COPY), value=5e-4)
     without, with_number = groups_below(tmp_path)[::-1]
-    assert compare(without) is None and solved(without) == "solved by 1 of 3 seeds"
+    assert compare(without) is None and compare(with_number) is not None
+    assert (
+        seeds_text(without) == "1 of 3 solved it" and seeds_text(with_number) == "1 of 1 solved it"
+    )
     write_page([tmp_path], tmp_path / "page.html")
-    assert "solved by 1 of 3 seeds" in (tmp_path / "page.html").read_text()
-    assert compare(with_number) is not None and solved(with_number) == ""
+    assert '<td class="bad"><span>1 of 3 solved it<' in (tmp_path / "page.html").read_text()
 
 
 def test_failed_seeds_are_counted(tmp_path):
@@ -183,9 +188,13 @@ def test_failed_seeds_are_counted(tmp_path):
 def test_how_seeds_failed_is_said_where_all_did_alike(tmp_path):
     write_run(tmp_path / "0", experiment_of(COPY), value=5e-4)
     write_run(tmp_path / "1", experiment_of(COPY, seed=1), value=0.02, diverged=70)
-    assert seeds_text(*groups_below(tmp_path)) == "2, 1 diverged"
+    assert fates(*groups_below(tmp_path)) == ["1 diverged"]
     write_run(tmp_path / "2", experiment_of(COPY, seed=2), value=0.02)
-    assert seeds_text(*groups_below(tmp_path)) == "3, 2 failed"
+    assert fates(*groups_below(tmp_path)) == ["2 failed"]
+    write_run(tmp_path / "3", experiment_of(COPY, seed=3), value=0.02, finished=False)
+    (group,) = groups_below(tmp_path)
+    assert fates(group) == ["2 failed", "1 unfinished"]
+    assert seeds_text(group) == "1 of 3 solved it, 1 unfinished"
 
 
 def test_a_diverged_seed_has_failed_and_is_not_unfinished(tmp_path):
@@ -202,7 +211,8 @@ def test_a_diverged_seed_has_failed_and_is_not_unfinished(tmp_path):
     assert (verdict.word, verdict.good) == ("partly reached", False)
     assert verdict.text == "+0.00 points, 1 of 3 seeds failed"
     # What it took is said of the runs that got there.
-    assert updates_text(group) == "325\u202f500" and mean_seconds(group) == 600
+    assert updates_text(group) == "325\u202f500" and time_text(group) == "10 min"
+    assert seeds_text(group) == "2 of 3, 1 diverged"
 
 
 def test_seeds_that_all_diverged(tmp_path):
@@ -265,3 +275,48 @@ def test_nothing_is_compared_without_a_number_of_the_paper(tmp_path):
     write_run(tmp_path / "a", experiment_of("copy-500/urnn-721"), value=0.1)
     (group,) = groups_below(tmp_path)
     assert compare(group) is None and not group.failed
+
+
+def test_scores_that_differ_by_factors_are_a_median_and_a_range(tmp_path):
+    for seed, value in enumerate([2e-4, 5e-4, 0.027]):
+        write_run(tmp_path / "a" / str(seed), experiment_of(ADDITION, seed=seed), value=value)
+    write_run(tmp_path / "b", experiment_of(COPY), value=0.002)
+    copy, addition = groups_below(tmp_path)
+    assert write_line(ADDITION, addition).ours == "5.00e-4 (2.0e-4 to 0.027)"
+    assert write_line(COPY, copy).ours == "0.00200"
+    write_page([tmp_path], tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert '<span>5.00e-4</span><br><small class="quiet">2.0e-4 to 0.027</small>' in page
+
+
+def test_times_on_different_devices_stand_apart(tmp_path):
+    write_run(tmp_path / "a", experiment_of(LRD), value=0.93, seconds=60, device="cpu (1 thread)")
+    for seed, seconds in ((1, 600), (2, 1200)):
+        write_run(tmp_path / str(seed), experiment_of(LRD, seed=seed), value=0.93, seconds=seconds)
+    (group,) = groups_below(tmp_path)
+    assert time_text(group) == "60 s on cpu, 15 min on cuda"
+
+
+def test_the_highest_validation_of_a_run_is_not_that_of_the_tested_parameters(tmp_path):
+    for seed, best in enumerate((0.95, 0.97)):
+        folder = write_run(tmp_path / str(seed), experiment_of(LRD, seed=seed), value=0.93)
+        with (folder / "metrics.jsonl").open("a") as metrics:
+            metrics.write(f'{{"kind": "valid", "update": 1, "accuracy": {best}}}\n')
+    (group,) = groups_below(tmp_path)
+    assert (group.highest("accuracy").mean, group.highest("accuracy").most) == (0.96, 0.97)
+    assert group.summary("accuracy", split="validation").mean == 0.93
+    assert group.highest("perplexity_macro") is None
+    write_page([tmp_path], tmp_path / "page.html")
+    row = (tmp_path / "page.html").read_text().split(f'data-preset="{LRD}"')[1]
+    cells = re.findall(r"<td[^>]*><span>([^<]+)</span>", row)
+    assert cells[:5] == ["93.5 %", "94.1 %", "93.00 %", "93.00 %", "96.00 %"]
+
+
+def test_the_protocol_is_told_by_the_settings_not_by_what_a_run_says(tmp_path):
+    kept = experiment_of(LRD, evaluate_every=3000, protocol="ours")
+    write_run(tmp_path / "a", kept, value=0.93)
+    changed = experiment_of(LRD, batch_size=40)
+    assert changed.protocol == "paper"
+    write_run(tmp_path / "b", changed, value=0.93)
+    own, trial = groups_below(tmp_path)
+    assert (own.experiment.protocol, trial.experiment.protocol) == ("paper", "ours")

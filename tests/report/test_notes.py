@@ -169,3 +169,15 @@ def test_notes_that_cannot_be_read(tmp_path, capsys):
     (tmp_path / "NOTES.md").mkdir()
     with pytest.raises(ReportError, match=r"NOTES\.md cannot be read"):
         render_page([tmp_path])
+
+
+def test_tables():
+    text = "words\n\n| a | b |\n|---|--:|\n| `x` | **1** |\n| <i> | |\n\n| c |\n|---|\n| d |\nafter"
+    blocks = read_blocks(text)
+    assert [block.kind for block in blocks] == ["paragraph", "table", "table", "paragraph"]
+    html = blocks_html(blocks, below=2)
+    assert html.count("<table>") == 2 and "---" not in html
+    assert '<thead><tr><th scope="col">a</th><th scope="col">b</th></tr></thead>' in html
+    assert "<tr><td><code>x</code></td><td><strong>1</strong></td></tr>" in html
+    assert "<tr><td>&lt;i&gt;</td><td></td></tr>" in html
+    assert html.endswith("</div>\n<p>after</p>")

@@ -20,7 +20,7 @@ HIGHWAY, COPY = "highway-mnist/lr-1024-256", "copy-500/lrd-gru-128-50"
 
 @pytest.mark.parametrize("entry", [entry for entry in DISCREPANCIES if entry.presets])
 def test_the_ledger_names_settings_as_groups_write_them(entry):
-    assert entry.settings
+    assert entry.settings and entry.words
     for name in entry.presets:
         changed = differences(get(name), apply_overrides(get(name), entry.settings))
         assert tuple(f"{key}={new}" for key, (_, new) in changed.items()) == entry.settings
@@ -36,14 +36,14 @@ def test_a_score_with_other_settings_stands_beside_the_row(tmp_path):
     other = experiment_of(HIGHWAY, batch_size=20)
     write_run(tmp_path / "other", other, value=0.9894)
     write_run(tmp_path / "more", experiment_of(HIGHWAY, batch_size=50), value=0.9)
-    assert words(tmp_path, HIGHWAY) == ["with batch_size=20 98.94 %"]
+    assert words(tmp_path, HIGHWAY) == ["with batches of 20: 98.94 %"]
     write_run(tmp_path / "second", replace(other, seed=1), value=0.9884)
-    assert words(tmp_path, HIGHWAY) == ["with batch_size=20 98.89 ± 0.07 %, 2 seeds"]
+    assert words(tmp_path, HIGHWAY) == ["with batches of 20: 98.89 ± 0.07 %, 2 seeds"]
     assert words(tmp_path, "highway-mnist/lrd-1024-256") == []
-    assert "0.28 points; with batch_size=20 98.89" in readme_results([tmp_path])
+    assert "0.28 points; with batches of 20: 98.89" in readme_results([tmp_path])
     page = tmp_path / "page.html"
     write_page([tmp_path], page)
-    assert "0.28 points; with batch_size=20 98.89" in page.read_text()
+    assert "0.28 points; with batches of 20: 98.89" in page.read_text()
 
 
 def test_seeds_below_a_bound_are_counted(tmp_path):
@@ -53,17 +53,26 @@ def test_seeds_below_a_bound_are_counted(tmp_path):
         trial = experiment_of(COPY, seed=seed, optimiser=rate)
         diverged = None if value is not None else 900
         write_run(tmp_path / f"trial-{seed}", trial, value=value, diverged=diverged)
-    assert words(tmp_path, COPY) == ["with optimiser.learning_rate=0.0015 reached by 2 of 4 seeds"]
+    assert words(tmp_path, COPY) == ["at a learning rate of 1.5e-3: reached by 2 of 4 seeds"]
     # Whether a bound was reached, a second run of a seed says as well.
     write_run(tmp_path / "trial-0-again", replace(trial, seed=0), value=0.0003)
     write_run(tmp_path / "trial-1-again", replace(trial, seed=1), value=0.5, finished=False)
-    assert words(tmp_path, COPY) == ["with optimiser.learning_rate=0.0015 reached by 3 of 5 runs"]
+    assert words(tmp_path, COPY) == ["at a learning rate of 1.5e-3: reached by 3 of 5 runs"]
 
 
 def test_second_runs_of_a_seed_are_in_no_mean_but_said(tmp_path):
     for place, value in (("a", 0.98), ("b", 0.99)):
         write_run(tmp_path / place, experiment_of(HIGHWAY, batch_size=20), value=value)
-    said = "98.00 % (a second run of seed 0, left out: 99.00 %)"
-    assert words(tmp_path, HIGHWAY) == [f"with batch_size=20 {said}"]
+    said = "98.00 % (a further run of seed 0, not counted: 99.00 %)"
+    assert words(tmp_path, HIGHWAY) == [f"with batches of 20: {said}"]
     (trial,) = trials(group_runs(find_runs([tmp_path])))[0].rows
     assert (trial.score, trial.left_out) == ("98.00 %", said[9:-1])
+
+
+def test_words_in_angle_brackets_are_no_element_of_a_readme(tmp_path):
+    name = "char-lm/lstm-1000-dropout"
+    write_run(tmp_path / "a", experiment_of(name), value=3.0)
+    spelled = apply_overrides(get(name), ("task.unk=spelled", "task.vocabulary=51"))
+    write_run(tmp_path / "b", spelled, value=2.9)
+    text = readme_results([tmp_path])
+    assert r"; with \<unk> spelled out: 2.871" in text and "| < 0.001 in " in text

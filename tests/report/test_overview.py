@@ -28,10 +28,12 @@ def test_rows_that_were_cut_short_are_not_finished_ones(tmp_path):
     begun = experiment_of("psmnist/gru-128")
     write_run(tmp_path / "begun", begun, value=0.9, finished=False)
     found = overview(group_runs(find_runs([tmp_path])))
-    assert (found.rows, found.whole) == (ROWS, 1)
+    assert (found.rows, found.whole, found.printed) == (ROWS, 1, 19)
     assert found.cut_short == (CUT, "char-lm/gru-1000-dropout")
     assert found.begun == ("psmnist/gru-128",) and len(found.missing) == ROWS - 4
+    assert (found.good, found.below, found.cut_good, found.cut_below) == (1, 0, 2, 0)
     page = " ".join(render_page([tmp_path]).split())
+    assert "as good as it or better; of those cut short 2 of 2</dt><dd>1 of 1<" in page
     assert f"2 cut short by time, 1 not finished, {ROWS - 4} not run</dt><dd>1 of {ROWS}<" in page
     listed = page[page.index('id="cut-short"') :]
     assert f"<code>{CUT}</code>" in listed[: listed.index("</ul>")]
@@ -48,7 +50,7 @@ def test_second_runs_and_trials_are_counted_as_every_run_lists_them(tmp_path):
     assert "All 4 run folders, 3 with a result and 1 without" in page
 
 
-def test_the_commit_is_that_of_the_result(tmp_path):
+def test_the_commits_are_those_of_the_beginning_and_of_the_result(tmp_path):
     for place in ("a", "b"):
         folder = write_run(tmp_path / place, experiment_of(WHOLE), value=2.9)
         result = json.loads((folder / "result.json").read_text())
@@ -58,5 +60,10 @@ def test_the_commit_is_that_of_the_result(tmp_path):
     (group,) = group_runs(find_runs([tmp_path]))
     lines = [run_line(run, group) for run in (*group.runs, *group.repeated)]
     commits = {line["place"]: line["commit"] for line in lines}
-    assert commits == {"a": "ffffffffff-dirty", "b": "0123456789", "c": "0123456789"}
+    assert commits == {
+        "a": "0123456789, later ffffffffff-dirty",
+        "b": "0123456789",
+        "c": "0123456789",
+    }
+    assert {line["protocol"] for line in lines} == {"paper"}
     assert numbers.commit(None) == numbers.ABSENT

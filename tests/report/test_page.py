@@ -100,7 +100,7 @@ def test_rows_with_and_without_runs(shown):
         "unfinished, update 500\u202f000 of 1\u202f000\u202f000" in shown.rows["char-lm/gru-1000"]
     )
     row = shown.rows["copy-variable-length/lrd-gru-128-50"]
-    assert "3, 1 failed" in row and "partly reached" in row and "by 2 of 3 seeds" in row
+    assert "2 of 3 solved it" in row and "partly reached" in row and "by 2 of 3 seeds" in row
     assert "1.546" in shown.rows["char-lm/lrd-gru-1000-64"]
 
 
@@ -178,10 +178,10 @@ def test_seeds_that_diverged_have_failed(tmp_path):
     write_run(tmp_path / "c", experiment_of(all_of_them), value=0.1, diverged=70)
     shown = Text(render_page([tmp_path]))
     row = shown.rows[some]
-    assert "95.00 %" in row and "2, 1 diverged" in row
+    assert "95.00 %" in row and "1 of 2, 1 diverged" in row
     assert "partly reached" in row and "1 of 2 seeds failed" in row
     row = shown.rows[all_of_them]
-    assert "diverged at update 70" in row and "1, 1 diverged" in row
+    assert "diverged at update 70" in row and "0 of 1 solved it" in row
     assert "unfinished" not in shown.text
     assert "diverged: the gradient of update 70 is not finite" in shown.text
 
@@ -311,8 +311,9 @@ def test_what_all_rows_of_a_table_share_is_in_its_caption(tmp_path):
     page = render_page([tmp_path])
     table = page[page.index('id="rows-table-1"') : page.index('id="rows-table-2"')]
     for words in (
-        "Every row that was run: validated every 3000 updates, not 300.",
-        "All runs on cuda:0 (made-up GPU), made-up.",
+        "Every row that was run: validated every 3000 updates, not 300; otherwise the paper's "
+        "protocol.".replace("'", "&#39;"),
+        "All runs on cuda:0 (made-up GPU), with the made-up backend.",
     ):
         assert words in table[: table.index("</caption>")]
     assert table.count("validated every") == 1 and table.count("made-up GPU") == 1
@@ -320,3 +321,32 @@ def test_what_all_rows_of_a_table_share_is_in_its_caption(tmp_path):
     rows = Text(render_page([tmp_path])).rows
     assert "cpu, made-up" in rows["psmnist/lr-gru-512-4"]
     assert "validated every" in rows["psmnist/gru-128"]
+
+
+def test_the_table_beyond_the_paper_says_what_its_numbers_measure(tmp_path):
+    names = ("beyond/ptb-2.6M", "beyond/copy-500", "beyond/psmnist-42k")
+    for name, value in zip(names, (2.479, 1e-5, 0.967), strict=True):
+        write_run(tmp_path / name, get(name), value=value, start=10.0)
+    page = render_page([tmp_path])
+    table = page[page.index('id="rows-beyond"') :]
+    rows = dict(re.findall(r'<tr data-preset="([^"]+)">(.*?)</tr>', table, re.DOTALL))
+    cells = {name: re.findall(r"<td[^>]*><span>([^<]*)", rows[name]) for name in rows}
+    assert "perplexity macro</small>" in rows[names[0]] and "macro</small>" in rows[names[0]]
+    assert cells[names[0]][2] == "1.295" and cells[names[0]][3] == "\u2013"
+    assert "nats</small>" in rows[names[1]]
+    assert cells[names[1]][2] == "\u2013" and cells[names[1]][3] != "\u2013"
+    assert "accuracy</small>" in rows[names[2]] and cells[names[2]][2:4] == ["\u2013"] * 2
+    # What is held out of training does not change the test, nor chance.
+    assert "11.35 %" in rows["beyond/psmnist-42k-all-digits"]
+
+
+def test_the_authors_repositories_are_linked(page):
+    for name in ("lowrank-gru", "lowrank-highwaynetwork"):
+        assert f'<a href="https://github.com/Avmb/{name}">' in page
+
+
+def test_notes_of_presets_need_no_sentence_before_them():
+    for name in names():
+        for note in get(name).notes:
+            assert not note.startswith(("It ", "They ")) and note.endswith("."), note
+            assert "Worth trying" not in note and "worth running" not in note, note

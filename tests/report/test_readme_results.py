@@ -16,6 +16,7 @@ from passnet.report import (
     readme_results,
     update_readme,
 )
+from passnet.report.claims import CLAIMS
 from passnet.report.groups import group_runs
 from passnet.report.markdown import read_blocks
 from passnet.report.notes import presets_named
@@ -126,8 +127,8 @@ def test_seeds_that_diverged_are_counted(tmp_path):
     write_run(runs / "c", experiment_of("psmnist/lr-gru-128-24"), value=0.93, diverged=70)
     rows = {line.split("`")[1]: line for line in readme_results([runs]).splitlines() if "`" in line}
     some, none = rows["psmnist/gru-128"], rows["psmnist/lr-gru-128-24"]
-    assert "| 93.00 % | 2, 1 diverged |" in some and "1 of 2 seeds failed" in some
-    assert "| *diverged at update 70* | 1, 1 diverged | 70 | worse" in none
+    assert "| 93.00 % | 1 of 2, 1 diverged |" in some and "1 of 2 seeds failed" in some
+    assert "| *diverged at update 70* | 0 of 1, 1 diverged | 70 | worse" in none
 
 
 def test_rows_are_counted_above_the_tables(tmp_path):
@@ -142,20 +143,24 @@ def test_rows_are_counted_above_the_tables(tmp_path):
     begun = experiment_of("copy-500/urnn-721")
     write_run(runs / "e", begun, value=1e-4, finished=False)
     counted, *tables = readme_results([runs], reasons=True).split("\n\n")
-    assert tables[0] == f"**{TABLES[0].title}**"
+    assert tables[0] == f"**{CLAIMS}**" and f"**{TABLES[0].title}**" in tables
     rows = sum(len(table.presets) for table in TABLES)
     assert counted == (
-        f"The paper has {rows} rows: 3 finished here, 1 cut short by time, 1 not finished, "
-        f"{rows - 5} not run. Of the 3 with a number in the paper and a result here, also when cut "
-        "short, 2 match the paper or are better and 1 fall short; what is known of the reasons "
-        "stands below the tables. 3 of the 4 results rest on one seed."
+        f"{rows} rows stand for the paper's experiments, 19 for those of its two tables and "
+        f"{rows - 19} for those of its text and figures: 3 finished here, 1 cut short by time, 1 "
+        f"not finished, {rows - 5} not run. Of the rows for which the paper prints a number 2 are "
+        "finished, of which 1 match it or are better and 1 fall short; 1 were cut short, of which "
+        "1 match it or are better and 0 fall short. What is known of the reasons stands below the "
+        "tables. 3 of the 4 results rest on one seed."
     )
     found = overview(group_runs(find_runs([runs])))
-    assert (found.good, found.short, found.single) == (2, ("psmnist/lr-gru-128-24",), 3)
+    assert (found.good, found.cut_good, found.single) == (1, 1, 3)
+    assert (found.short, found.cut_below) == (("psmnist/lr-gru-128-24",), 0)
     assert "reasons" not in readme_results([runs])
     (runs / "none").mkdir()
     assert readme_results([runs / "none"]).startswith(
-        f"The paper has {rows} rows: 0 finished here, {rows} not run.\n\n"
+        f"{rows} rows stand for the paper's experiments, 19 for those of its two tables and "
+        f"{rows - 19} for those of its text and figures: 0 finished here, {rows} not run.\n\n**T"
     )
 
 
@@ -169,7 +174,7 @@ def test_what_all_rows_share_is_said_once(tmp_path):
     rarely = {"evaluate_every": 3000, "protocol": "ours"}
     for name in ("psmnist/gru-128", "psmnist/lr-gru-128-24"):
         write_run(tmp_path / name, experiment_of(name, **rarely), value=0.93)
-    said = "validated every 3000 updates, not 300"
+    said = "validated every 3000 updates, not 300; otherwise the paper's protocol"
     text = readme_results([tmp_path])
     assert text.count(said) == 1
     assert f"**{TABLES[0].title}**\n\nEvery row that was run: {said}.\n\n| preset" in text

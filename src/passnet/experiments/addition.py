@@ -39,8 +39,9 @@ PRESETS = (
             "(6144); all three hold 18432.",
             "The paper marks one number in each half, the author's test set both anywhere: each is "
             "evaluated under its own name.",
-            "The author's curve ends at 0.00273, on his own test set: compare "
-            "mse_author_distribution; the result is the last evaluation, not the best.",
+            "The author's curve ends at 0.00273, on his own test set: compare it with the score of "
+            "sequences marked anywhere. What is tested is the model after the last update, not the "
+            "best on validation.",
         ),
     ),
 )

@@ -77,7 +77,10 @@ def _rows(
         parameters="41738",
         curve=curve,
     )
-    faster = "The paper says that it is more stable and converges faster, without a number."
+    faster = (
+        "The paper says that with weight norm training is more stable and converges faster, "
+        "without a number."
+    )
     return (
         _row(form, task, "gru-128", GRU, updates=baseline, notes=(gru,)),
         _row(form, task, "lrd-gru-128-50", LRD_GRU, updates=solved, paper=reached, notes=lrd),
@@ -92,13 +95,14 @@ PRESETS = (
         CopyTask(form="fixed", lag=500),
         solved=35_000,
         baseline=100_000,
-        gru="The paper solves the task with it, much more slowly than with the uRNN, and prints no "
-        "number of updates: the 100000 here are ours.",
+        gru="The paper solves the task with the dense GRU, much more slowly than with the uRNN, "
+        "and prints no number of updates: the 100000 here are ours.",
         lrd=(
             "At a learning rate of 1.5e-3 instead of the paper's 1e-3 three of three seeds are "
             "below 1e-3 nats by update 24000.",
         ),
-        urnn="In the paper it is perfect on the training set in under 2000 updates and overfits.",
+        urnn="In the paper the uRNN is perfect on the training set in under 2000 updates and "
+        "overfits.",
     ),
     *_rows(
         "copy-variable-length",
@@ -108,11 +112,11 @@ PRESETS = (
         gru=_NO_NUMBER,
         lrd=(
             "The author's curve is first below 1e-3 at update 25500.",
-            "It is what a learning rate of 1.5e-3 gives here, not the paper's 1e-3: at that rate "
-            "four of seven runs are below 1e-3 nats within 30000 updates.",
+            "The author's curve is what a learning rate of 1.5e-3 gives here, not the paper's "
+            "1e-3: at that rate four of seven runs are below 1e-3 nats within 30000 updates.",
         ),
-        urnn="In the paper it learns faster than the low-rank plus diagonal GRU, on par with the "
-        "weight-normalised one; no number is printed.",
+        urnn="In the paper the uRNN learns faster than the low-rank plus diagonal GRU, on par with "
+        "the weight-normalised one; no number is printed.",
         curve="copy_variable_length_lrd_gru_128_50",
     ),
     *_rows(
@@ -122,6 +126,6 @@ PRESETS = (
         baseline=76_000,
         gru=_NO_NUMBER,
         lrd=("The paper adds that test accuracy is perfect at update 87000.",),
-        urnn="In the paper it does not converge within the author's (unstated) time limit.",
+        urnn="In the paper the uRNN does not converge within the author's (unstated) time limit.",
     ),
 )

@@ -10,7 +10,7 @@ class Discrepancy:
     """A claim of the paper, where it stands, what its own formula or code gives, what we do.
 
     `settings`, as `--set` takes them, make `presets` what the code or logs say: reports show what
-    those give beside the rows, which keep to the paper.
+    those give beside the rows, which keep to the paper, and call them by `words`.
     """
 
     claim: str
@@ -19,6 +19,7 @@ class Discrepancy:
     here: str
     presets: tuple[str, ...] = ()
     settings: tuple[str, ...] = ()
+    words: str = ""
 
 
 DISCREPANCIES = (
@@ -114,6 +115,7 @@ DISCREPANCIES = (
         here="100; batch_size=20 is the other",
         presets=("highway-mnist/lr-1024-256", "highway-mnist/lrd-1024-256"),
         settings=("batch_size=20",),
+        words="with batches of 20",
     ),
     Discrepancy(
         claim="learning rate 1e-3 on the memory tasks",
@@ -127,6 +129,16 @@ DISCREPANCIES = (
         here="1e-3; optimiser.learning_rate=0.0015 is the other",
         presets=("copy-500/lrd-gru-128-50", "copy-variable-length/lrd-gru-128-50"),
         settings=("optimiser.learning_rate=0.0015",),
+        words="at a learning rate of 1.5e-3",
+    ),
+    Discrepancy(
+        claim="figure 2 shows a curve for each of the three memory tasks",
+        where="figure 2",
+        found=(
+            "the log of variable lag in the author's repository is a copy of that of variable "
+            "length"
+        ),
+        here="the author's curve is drawn for variable length only",
     ),
     Discrepancy(
         claim="the uRNN baseline is the published uRNN",
@@ -151,6 +163,7 @@ DISCREPANCIES = (
         here="49 symbols; task.unk=spelled task.vocabulary=51 is the other text",
         presets=("char-lm/lstm-1000-dropout", "char-lm/lrd-lstm-1740-300-dropout"),
         settings=("task.unk=spelled", "task.vocabulary=51"),
+        words="with <unk> spelled out",
     ),
     Discrepancy(
         claim="Bayesian dropout, with one mask for all occurrences of a symbol in a window",

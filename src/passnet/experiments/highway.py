@@ -35,10 +35,10 @@ def _row(name: str, matrix: MatrixSpec, *, test: float, curve: str) -> Experimen
         protocol="paper",
         paper=PaperResult(where="appendix A.1", metric="accuracy", value=test, curve=curve),
         notes=(
-            "Output penalty: the paper has 1e-3, the author's script 1e-5 on the norm (not its "
-            "square), the names of his logs 3e-3.",
-            "Batch: the paper has 100, the names of the author's logs 20. With batch_size=20 the "
-            "low-rank network reaches 98.94 % on one seed here.",
+            "For the output penalty the paper has 1e-3, the author's script 1e-5 on the norm (not "
+            "its square), the names of his logs 3e-3.",
+            "The paper has batches of 100, the names of the author's logs 20. With batches of 20 "
+            "the low-rank network reaches 98.94 % on one seed here.",
             "Training ends after 14 halvings; the cap of 500 epochs is ours.",
             "The diagonals may also start quasi-orthogonally: set model.init=quasi-orthogonal.",
         ),

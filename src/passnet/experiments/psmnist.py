@@ -45,8 +45,8 @@ def _row(
         notes=(
             "The paper states no number of updates: 325500 is where the author's log ends.",
             "The author's script leaves the first seven tensors unclipped; here all are clipped.",
-            "It takes the same batches in the same order in every epoch (task.order=fixed), which "
-            "is worse; here they are shuffled anew.",
+            "The author's script takes the same batches in the same order in every epoch "
+            "(task.order=fixed), which is worse; here they are shuffled anew.",
         ),
     )
 

@@ -8,16 +8,15 @@ from dataclasses import dataclass, replace
 from passnet.config import Experiment, experiment_parameter_counts
 from passnet.report import numbers
 from passnet.report.describe import (
-    mean_seconds,
     places_text,
     seeds_text,
     standing,
+    time_text,
     updates_text,
 )
-from passnet.report.groups import Group, Summary, first_below
+from passnet.report.groups import SOLVED, Group, Summary, first_below
 from passnet.report.paper import (
     BEYOND,
-    SOLVED,
     Table,
     aim_score,
     compare,
@@ -67,16 +66,17 @@ def columns_of(table: Table, place: str = "") -> list[Column]:
     validation = table.anchor == "table-1"
     words = [Column("drop-out", _dropout), Column("tied", _tied)]
     characters = table.anchor == "table-2"
-    tests = [Column("test", _test, "passnet")]
+    tests = [Column("test", _measured if table is BEYOND else _test, "passnet")]
     if characters:
         tests = [Column(f"test, {how}", _perplexity(how), "passnet") for how in ("macro", "micro")]
-    second = _SECOND_SCORES.get(table.anchor)
+    highest = "valid., highest"
     return [
-        Column("test", _paper_kind if characters else _paper, "paper"),
-        *([Column("valid.", _paper_validation, "paper")] if validation else []),
+        Column("test", _paper_kind if characters or table is BEYOND else _paper, "paper"),
+        *([Column(highest, _paper_validation, "paper")] if validation else []),
         *tests,
-        *([Column("valid.", _validation, "passnet")] if validation else []),
-        *([Column(*second, "passnet")] if second else []),
+        *([Column("valid., as tested", _validation, "passnet")] if validation else []),
+        *([Column(highest, _highest, "passnet")] if validation else []),
+        *(Column(*second, "passnet") for second in _SECOND_SCORES.get(table.anchor, ())),
         Column("beside the paper", _verdict, "passnet"),
         *([Column("aim", _aim, "passnet")] if table is BEYOND else []),
         Column("seeds", _seeds, "passnet"),
@@ -136,10 +136,11 @@ def _paper(row: TableRow) -> Cell:
 
 
 def _paper_kind(row: TableRow) -> Cell:
-    """The paper's perplexity, and how it averages."""
-    paper = row.experiment.paper
-    how = "" if paper is None else paper.metric.rpartition("_")[2]
-    return replace(_paper(row), below=how)
+    """The paper's number and, of a perplexity, how it averages."""
+    paper, cell = row.experiment.paper, _paper(row)
+    if paper is None or not paper.metric.startswith("perplexity"):
+        return cell
+    return replace(cell, below=paper.metric.rpartition("_")[2])
 
 
 def _paper_validation(row: TableRow) -> Cell:
@@ -151,6 +152,25 @@ def _paper_validation(row: TableRow) -> Cell:
 def _validation(row: TableRow) -> Cell:
     found = row.group.summary("accuracy", split="validation") if row.group else None
     return _scored("accuracy", found)
+
+
+def _highest(row: TableRow) -> Cell:
+    return _scored("accuracy", row.group.highest("accuracy") if row.group else None)
+
+
+def _measured(row: TableRow) -> Cell:
+    """The test score and what it measures, where tasks of several kinds share a table."""
+    cell, group = _test(row), row.group
+    if group is None or group.summary() is None:
+        return cell
+    return replace(cell, below=", ".join(filter(None, (cell.below, _words(group.metric)))))
+
+
+def _words(metric: str) -> str:
+    """A metric in a word or two for a narrow column."""
+    name, _, how = metric.partition("_")
+    short = {"cross": "nats", "mse": "MSE", "perplexity": f"perplexity {how}"}
+    return short.get(name, metric.replace("_", " "))
 
 
 def _test(row: TableRow) -> Cell:
@@ -166,14 +186,14 @@ def _test(row: TableRow) -> Cell:
 
 
 def _scored(metric: str, found: Summary | None, *, kind: str = "number", hint: str = "") -> Cell:
-    mean = None if found is None else found.mean
-    return Cell(numbers.score(metric, mean), kind, hint, below=numbers.spread(metric, found))
+    return Cell(numbers.middle(metric, found), kind, hint, below=numbers.spread(metric, found))
 
 
 def _seeds(row: TableRow) -> Cell:
     if row.group is None or not row.group.finished:
         return Cell(numbers.ABSENT)
-    return Cell(seeds_text(row.group), "bad" if row.group.failed else "")
+    missed = row.group.bound is not None and len(row.group.within) < len(row.group.finished)
+    return Cell(seeds_text(row.group), "bad" if row.group.failed or missed else "")
 
 
 def _verdict(row: TableRow) -> Cell:
@@ -204,8 +224,9 @@ def _chance(row: TableRow) -> Cell:
 def _effort(row: TableRow) -> Cell:
     if row.group is None or not row.group.finished:
         return Cell(numbers.ABSENT, "number")
-    time = numbers.duration(mean_seconds(row.group))
-    return Cell(updates_text(row.group), "number", below=time)
+    time = time_text(row.group)
+    # Times on several devices are too long for one line.
+    return Cell(updates_text(row.group), "" if "," in time else "number", below=time)
 
 
 def _place(row: TableRow) -> Cell:
@@ -234,30 +255,22 @@ def _metric_cell(metric: str) -> Callable[[TableRow], Cell]:
     return cell
 
 
-_bits = _metric_cell("bits_per_character_micro")
-
-
 def _solved_at(row: TableRow) -> Cell:
-    if row.group is None:
+    if row.group is None or row.experiment.task.kind != "copy":
         return Cell(numbers.ABSENT)
     crossings = (first_below(run, "cross_entropy_nats", SOLVED) for run in row.group.runs)
     updates = sorted(update for update in crossings if update is not None)
     return Cell(", ".join(map(numbers.whole, updates)) or numbers.ABSENT)
 
 
-def _second_score(row: TableRow) -> Cell:
-    """What is told of a task besides its score, where tasks of several kinds share a table."""
-    kind = row.experiment.task.kind
-    if kind == "character":
-        return _bits(row)
-    return _solved_at(row) if kind == "copy" else Cell(numbers.ABSENT)
-
-
-_SECOND_SCORES: dict[str, tuple[str, Callable[[TableRow], Cell]]] = {
-    "table-2": ("bits/char., micro", _bits),
-    "memory-fixed": ("first below 0.001 at", _solved_at),
-    "memory-length": ("first below 0.001 at", _solved_at),
-    "memory-lag": ("first below 0.001 at", _solved_at),
-    "addition": ("test, marked anywhere", _metric_cell("mse_author_distribution")),
-    "beyond": ("bits/char., or first below 0.001 at", _second_score),
+_Second = tuple[str, Callable[[TableRow], Cell]]
+_BITS: _Second = ("bits/char., micro", _metric_cell("bits_per_character_micro"))
+_SOLVED: _Second = ("valid. first below 0.001 at", _solved_at)
+_SECOND_SCORES: dict[str, tuple[_Second, ...]] = {
+    "table-2": (_BITS,),
+    "memory-fixed": (_SOLVED,),
+    "memory-length": (_SOLVED,),
+    "memory-lag": (_SOLVED,),
+    "addition": (("test, marked anywhere", _metric_cell("mse_author_distribution")),),
+    "beyond": (_BITS, _SOLVED),
 }

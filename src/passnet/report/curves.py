@@ -53,6 +53,11 @@ def author_source() -> str:
     return _author_file()["source"]
 
 
+def author_repositories() -> list[str]:
+    """The addresses of the repositories that hold the author's logs."""
+    return sorted({record["repository"] for record in _author_file()["curves"].values()})
+
+
 def run_curve(
     run: Run, metric: str, *, series: str, unit: Literal["update", "epoch"] = "update"
 ) -> Curve | None:

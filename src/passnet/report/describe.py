@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from statistics import fmean
+
 from passnet.config.run_folder import DIVERGED
 from passnet.report import numbers
 from passnet.report.groups import Group, summarise
@@ -9,15 +12,29 @@ from passnet.report.read import Outcome
 
 
 def seeds_text(group: Group) -> str:
-    """How many seeds are finished, and what became of the others."""
-    parts = [str(len(group.finished))]
+    """How many seeds have a score or, where there is a bound, are below it, of those finished."""
+    scored, count = len(group.scored), len(group.finished)
+    parts = [str(count)]
+    if group.bound is not None:
+        done = "solved it" if group.experiment.task.kind == "copy" else "reached it"
+        parts = [f"{len(group.within)} of {count} {done}"]
+    elif scored < count:
+        parts = [f"{scored} of {count}", *fates(group)[:1]]
+    if group.unfinished:
+        parts.append(f"{len(group.unfinished)} unfinished")
+    return ", ".join(parts)
+
+
+def fates(group: Group) -> list[str]:
+    """How many seeds failed, and how, and how many are not finished."""
+    parts = []
     if group.failed:
         ends = [run.outcome.stopped for run in group.failed if run.outcome]
         how = "diverged" if all(end.startswith(DIVERGED) for end in ends) else "failed"
         parts.append(f"{len(group.failed)} {how}")
     if group.unfinished:
         parts.append(f"{len(group.unfinished)} unfinished")
-    return ", ".join(parts)
+    return parts
 
 
 def updates_text(group: Group) -> str:
@@ -31,11 +48,18 @@ def updates_text(group: Group) -> str:
     return f"{numbers.whole(taken.least)}\u2013{numbers.whole(taken.most)}"
 
 
-def mean_seconds(group: Group) -> float | None:
-    """Mean wall time of a run with a score, or of any finished one where none has."""
-    runs = group.scored or group.finished
-    taken = summarise(run.outcome.seconds for run in runs if run.outcome)
-    return None if taken is None else taken.mean
+def time_text(group: Group) -> str:
+    """Mean wall time of a run with a score, or of any finished one where none has, apart for each
+    kind of device."""
+    taken: dict[str, list[float]] = {}
+    for run in group.scored or group.finished:
+        if run.outcome:
+            kind = re.split(r"[:\s]", run.outcome.device)[0]
+            taken.setdefault(kind, []).append(run.outcome.seconds)
+    means = {kind: numbers.duration(fmean(seconds)) for kind, seconds in taken.items()}
+    if len(means) < 2:
+        return "".join(means.values()) or numbers.ABSENT
+    return ", ".join(f"{mean} on {kind}" for kind, mean in means.items())
 
 
 def places_text(group: Group) -> str:
@@ -61,10 +85,10 @@ def second_runs(group: Group) -> str:
         no_score(outcome) if outcome.value is None else numbers.score(group.metric, outcome.value)
         for _, outcome in runs
     ]
-    what = "a second run" if len(runs) == 1 else "second runs"
+    what = "a further run" if len(runs) == 1 else "further runs"
     *before, last = map(str, seeds)
     which = f"seeds {', '.join(before)} and {last}" if before else f"seed {last}"
-    return f"{what} of {which}, left out: {', '.join(scores)}"
+    return f"{what} of {which}, not counted: {', '.join(scores)}"
 
 
 def standing(group: Group | None) -> str:

@@ -11,17 +11,20 @@ from passnet.report.read import Run
 def run_line(run: Run, group: Group) -> dict[str, str]:
     """What a run folder holds, by column.
 
-    The commit is the one that wrote the result, which is not the first where a run went on later.
+    Where a run began under another commit than the one that wrote its result, both are named.
     """
     outcome = run.outcome
     versions = run.facts.get("versions") or {}
-    commit = None if outcome is None else outcome.commit
+    began = numbers.commit(run.facts.get("commit"))
+    ended = began if outcome is None else numbers.commit(outcome.commit)
+    both = f"{began}, later {ended}"
     line = {
         "place": run.place,
         "label": group.label,
         "seed": str(run.experiment.seed),
+        "protocol": run.experiment.protocol,
         "torch": str(versions.get("torch") or numbers.ABSENT),
-        "commit": numbers.commit(commit or run.facts.get("commit")),
+        "commit": both if numbers.ABSENT != ended != began else began,
     }
     if outcome is None:
         words = f"unfinished, update {numbers.whole(run.reached)}"

@@ -10,8 +10,7 @@ from passnet.config import Dense, Model
 from passnet.experiments import names
 from passnet.report.charts import Mark, curves_chart, speed_chart
 from passnet.report.curves import author_curves, group_curves
-from passnet.report.groups import Group
-from passnet.report.paper import SOLVED
+from passnet.report.groups import SOLVED, Group
 from passnet.report.speed import SpeedFile
 
 

@@ -18,12 +18,16 @@ from passnet.config.run_folder import TIME
 from passnet.experiments import get, names
 from passnet.report.read import Run
 
+SOLVED = 1e-3
+"""Nats below which the paper calls a memory task solved."""
+
 
 @dataclass(frozen=True)
 class Summary:
     """A score over seeds; `spread` is the sample standard deviation, None for a single seed."""
 
     mean: float
+    median: float
     spread: float | None
     least: float
     most: float
@@ -90,6 +94,24 @@ class Group:
         """The metric of the result."""
         return self.experiment.metric
 
+    @property
+    def bound(self) -> float | None:
+        """What a test score has to be below: the paper's bound or, on a memory task for which it
+        prints none, what it calls solved."""
+        paper = self.experiment.paper
+        if paper is not None and paper.value is not None:
+            return paper.value if paper.relation == "below" else None
+        return SOLVED if self.experiment.task.kind == "copy" else None
+
+    @property
+    def within(self) -> tuple[Run, ...]:
+        """The finished runs below the bound, none where there is none."""
+        bound = self.bound
+        if bound is None:
+            return ()
+        values = ((run, run.outcome.value) for run in self.finished if run.outcome)
+        return tuple(run for run, value in values if value is not None and value < bound)
+
     def summary(
         self, metric: str | None = None, *, split: Literal["test", "validation"] = "test"
     ) -> Summary | None:
@@ -102,6 +124,15 @@ class Group:
             else:
                 values.append(getattr(run.outcome, split).get(metric))
         return summarise(value for value in values if value is not None)
+
+    def highest(self, metric: str) -> Summary | None:
+        """The highest score on validation data that each finished run ever had."""
+        scores = (
+            [point.scores[metric] for point in run.evaluations if metric in point.scores]
+            for run in self.finished
+        )
+        known = ([value for value in values if value is not None] for values in scores)
+        return summarise(max(values) for values in known if values)
 
     def chance(self, metric: str | None = None) -> float | None:
         """The score of a model without memory."""
@@ -119,7 +150,8 @@ def summarise(values: Iterable[float]) -> Summary | None:
     if not known:
         return None
     spread = statistics.stdev(known) if len(known) > 1 else None
-    return Summary(statistics.fmean(known), spread, min(known), max(known), len(known))
+    mean, median = statistics.fmean(known), statistics.median(known)
+    return Summary(mean, median, spread, min(known), max(known), len(known))
 
 
 def group_runs(runs: Iterable[Run]) -> list[Group]:
@@ -163,7 +195,9 @@ def _group(members: list[Run]) -> Group:
     if changes == ():  # what a preset says of the paper may have been corrected since
         preset = get(experiment.name)
         said = {"paper": preset.paper, "aim": preset.aim, "notes": preset.notes}
-        experiment = replace(experiment, **said)
+        experiment = replace(experiment, protocol=preset.protocol, **said)
+    elif changes:
+        experiment = replace(experiment, protocol="ours")
     return Group(
         experiment=experiment,
         changes=changes,
@@ -189,7 +223,8 @@ def _remarks(planned: Experiment, runs: Iterable[Run]) -> Iterator[str]:
         yield "the paper's number is of another measure"
     rarest = max(run.experiment.evaluate_every or 0 for run in runs)
     if rarest > (planned.evaluate_every or rarest):
-        yield f"validated every {rarest} updates, not {planned.evaluate_every}"
+        rest = "; otherwise the paper's protocol" if planned.protocol == "paper" else ""
+        yield f"validated every {rarest} updates, not {planned.evaluate_every}{rest}"
     ends = sorted({run.outcome.updates for run in runs if run.outcome and cut_short(run, planned)})
     if ends:
         yield f"cut short at {' and '.join(map(str, ends))} updates"

@@ -16,19 +16,20 @@ _INLINE = re.compile(r"`([^`]+)`|\*\*(.+?)\*\*|\[([^\]]+)\]\(([^)\s]+)\)")
 
 @dataclass(frozen=True)
 class Block:
-    """A heading, an item of a list or a paragraph; `anchor` is what links to it lead to.
+    """A heading, an item of a list, a paragraph or a table; `anchor` is what links to it lead to.
 
     level: of a heading 1 to 6; of an item 1 where it is one of those below an item.
+    text: of a table its lines, the first of them its head.
     """
 
-    kind: Literal["heading", "item", "paragraph"]
+    kind: Literal["heading", "item", "paragraph", "table"]
     text: str
     level: int = 0
     anchor: str = ""
 
 
 def read_blocks(text: str) -> list[Block]:
-    """Headings, items and paragraphs in their order.
+    """Headings, items, paragraphs and tables in their order.
 
     An item goes on over the lines that follow it, and after an empty one over indented lines. An
     indented item is one below the item before it.
@@ -43,16 +44,29 @@ def read_blocks(text: str) -> list[Block]:
         elif heading is not None:
             found.append(Block("heading", heading[2], level=len(heading[1])))
             apart = True
+        elif line.startswith("|"):
+            if found and found[-1].kind == "table" and not apart:
+                found[-1] = replace(found[-1], text=f"{found[-1].text}\n{words}")
+            else:
+                found.append(Block("table", words))
+            apart = False
         elif item is not None and (not item[1] or (found and found[-1].kind == "item")):
             found.append(Block("item", item[2], level=int(bool(item[1]))))
             apart = False
-        elif found and (not apart or (found[-1].kind == "item" and line[0].isspace())):
+        elif _goes_on(found, line, apart=apart):
             found[-1] = replace(found[-1], text=f"{found[-1].text} {words}")
             apart = False
         else:
             found.append(Block("paragraph", words))
             apart = False
     return found
+
+
+def _goes_on(found: list[Block], line: str, *, apart: bool) -> bool:
+    """Whether words belong to the block before them."""
+    if not found or found[-1].kind == "table":
+        return False
+    return not apart or (found[-1].kind == "item" and line[0].isspace())
 
 
 def blocks_html(blocks: Iterable[Block], *, below: int) -> str:
@@ -63,6 +77,8 @@ def blocks_html(blocks: Iterable[Block], *, below: int) -> str:
             parts += [_element(f"h{min(6, below + block.level)}", block) for block in members]
         elif kind == "item":
             parts += _list(list(members))
+        elif kind == "table":
+            parts += [_table(block.text.splitlines()) for block in members]
         else:
             parts += [_element("p", block) for block in members]
     return "\n".join(parts)
@@ -78,6 +94,17 @@ def _list(items: list[Block]) -> list[str]:
         parts.append(_element("li", item, "\n".join(lines)))
         items = rest[len(below) :]
     return [*parts, "</ul>"]
+
+
+def _table(lines: list[str]) -> str:
+    """A table; in what is below its head, a line of dashes is none of it."""
+    head, *rest = ([cell.strip() for cell in line.strip("|").split("|")] for line in lines)
+    rows = [row for row in rest if not all(re.fullmatch(r":?-+:?", cell) for cell in row)]
+    top = "".join(f'<th scope="col">{inline_html(cell)}</th>' for cell in head)
+    body = (f"<tr>{''.join(f'<td>{inline_html(cell)}</td>' for cell in row)}</tr>" for row in rows)
+    table = f"<table>\n<thead><tr>{top}</tr></thead>\n<tbody>\n" + "\n".join(body)
+    label = 'role="region" tabindex="0" aria-label="Table of the notes"'
+    return f'<div class="scroll" {label}>\n{table}\n</tbody>\n</table>\n</div>'
 
 
 def inline_html(text: str) -> str:

@@ -22,10 +22,25 @@ def score(metric: str, value: float | None, *, digits: int | None = None) -> str
     return significant(value) if digits is None else f"{value:.{digits}f}"
 
 
+def spans_factors(metric: str) -> bool:
+    """Whether scores differ by factors, so that a mean ± a deviation says nothing of them."""
+    return metric.startswith("mse_") or metric == "cross_entropy_nats"
+
+
+def middle(metric: str, found: Summary | None) -> str:
+    """The mean of a score or, where scores differ by factors, the median."""
+    if found is None:
+        return ABSENT
+    return score(metric, found.median if spans_factors(metric) else found.mean)
+
+
 def spread(metric: str, found: Summary | None) -> str:
-    """The spread of a score to the decimals of its mean, or nothing for a single seed."""
+    """The spread of a score to the decimals of its mean, the range where scores differ by factors,
+    or nothing for a single seed."""
     if found is None or found.spread is None:
         return ""
+    if spans_factors(metric):
+        return f"{significant(found.least, 2)} to {significant(found.most, 2)}"
     mean = score(metric, found.mean)
     if mean.endswith(" %") or metric.startswith(("perplexity", "bits")):
         places = len(mean.removesuffix(" %").partition(".")[2])
@@ -35,12 +50,13 @@ def spread(metric: str, found: Summary | None) -> str:
 
 
 def summary(metric: str, found: Summary | None) -> str:
-    """Mean and spread of a score, such as `93.48 ± 0.12 %`."""
-    if found is None:
-        return ABSENT
-    mean = score(metric, found.mean)
-    if found.spread is None:
+    """Mean and spread of a score, such as `93.48 ± 0.12 %`, or median and range of one whose
+    values differ by factors."""
+    mean = middle(metric, found)
+    if found is None or found.spread is None:
         return mean
+    if spans_factors(metric):
+        return f"{mean} ({spread(metric, found)})"
     unit = " %" if mean.endswith(" %") else ""
     return f"{mean.removesuffix(' %')} {spread(metric, found)}{unit}"
 

@@ -19,7 +19,7 @@ def otherwise(name: str, groups: Iterable[Group]) -> list[str]:
     }
     entries = [entry for entry in DISCREPANCIES if name in entry.presets]
     return [
-        f"with {' '.join(entry.settings)} {_score(trials[frozenset(entry.settings)])}"
+        f"{entry.words}: {_score(trials[frozenset(entry.settings)])}"
         for entry in entries
         if frozenset(entry.settings) in trials
     ]

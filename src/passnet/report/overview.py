@@ -17,22 +17,33 @@ class Overview:
 
     whole, cut_short, begun, missing: rows with a run that went to its end; with results, but of
     runs that were cut short only; with unfinished runs only; with none.
-    good, short: rows at least as good as the paper's number, and those that are not.
+    printed: rows that stand for the paper's two tables; the others do for its text and figures.
+    good, cut_good: rows at least as good as the paper's number, of those that went to their end and
+        of those that were cut short.
+    short, cut_below: rows that are not, all of them and those that were cut short.
     single: rows with a result of one seed only.
     results, unfinished: all runs with a result and without one, second runs of a seed among them.
     """
 
     rows: int
+    printed: int
     whole: int
     cut_short: tuple[str, ...]
     begun: tuple[str, ...]
     missing: tuple[str, ...]
     good: int
+    cut_good: int
     short: tuple[str, ...]
+    cut_below: int
     single: int
     results: int
     unfinished: int
     hours: str
+
+    @property
+    def below(self) -> int:
+        """How many rows that went to their end fall short."""
+        return len(self.short) - self.cut_below
 
 
 def overview(groups: Sequence[Group]) -> Overview:
@@ -42,16 +53,21 @@ def overview(groups: Sequence[Group]) -> Overview:
     done = [name for name in rows if name in by_name and by_name[name].finished]
     cut = tuple(name for name in done if all_cut_short(by_name[name]))
     verdicts = {name: compare(by_name[name]) for name in done}
+    good = [name for name, verdict in verdicts.items() if verdict and verdict.good]
+    short = tuple(name for name, verdict in verdicts.items() if verdict and not verdict.good)
     runs = [run for group in groups for run in all_runs(group)]
     outcomes = [run.outcome for run in runs if run.outcome is not None]
     return Overview(
         rows=len(rows),
+        printed=sum(len(t.presets) for t in TABLES if t.anchor.startswith("table-")),
         whole=len(done) - len(cut),
         cut_short=cut,
         begun=tuple(name for name in rows if name in by_name and name not in done),
         missing=tuple(name for name in rows if name not in by_name),
-        good=sum(verdict is not None and verdict.good for verdict in verdicts.values()),
-        short=tuple(n for n, verdict in verdicts.items() if verdict and not verdict.good),
+        good=sum(name not in cut for name in good),
+        cut_good=sum(name in cut for name in good),
+        short=short,
+        cut_below=sum(name in cut for name in short),
         single=sum(len(by_name[name].finished) == 1 for name in done),
         results=len(outcomes),
         unfinished=len(runs) - len(outcomes),
@@ -68,19 +84,25 @@ def in_words(found: Overview, *, reasons: bool) -> str:
     }
     states = [f"{found.whole} finished here"]
     states += [f"{count} {state}" for state, count in left.items() if count]
-    sentences = [f"The paper has {found.rows} rows: {', '.join(states)}."]
-    compared, done = found.good + len(found.short), found.whole + len(found.cut_short)
-    if compared:
-        cut = ", also when cut short," if found.cut_short else ""
-        sentences.append(
-            f"Of the {compared} with a number in the paper and a result here{cut} {found.good} "
-            f"match the paper or are better and {len(found.short)} fall short"
-            + (
-                "; what is known of the reasons stands below the tables."
-                if found.short and reasons
-                else "."
-            )
-        )
+    sentences = [
+        f"{found.rows} rows stand for the paper's experiments, {found.printed} for those of its "
+        f"two tables and {found.rows - found.printed} for those of its text and figures: "
+        f"{', '.join(states)}."
+    ]
+    done = found.whole + len(found.cut_short)
+    counts = {
+        "are finished": (found.good, found.below),
+        "were cut short": (found.cut_good, found.cut_below),
+    }
+    parts = [
+        f"{good + below} {which}, of which {good} match it or are better and {below} fall short"
+        for which, (good, below) in counts.items()
+        if good + below
+    ]
+    if parts:
+        sentences.append(f"Of the rows for which the paper prints a number {'; '.join(parts)}.")
+    if found.short and reasons:
+        sentences.append("What is known of the reasons stands below the tables.")
     if done:
         sentences.append(f"{found.single} of the {done} results rest on one seed.")
     return " ".join(sentences)

@@ -11,7 +11,9 @@ from typing import Any
 from passnet import __version__
 from passnet.experiments import DISCREPANCIES
 from passnet.report import budget, charts, figures, numbers
-from passnet.report.curves import author_source
+from passnet.report.claims import CLAIMS, RULE, judged
+from passnet.report.conclusions import CONCLUSIONS
+from passnet.report.curves import author_repositories, author_source
 from passnet.report.every_run import run_line
 from passnet.report.groups import Group, group_runs
 from passnet.report.notes import TITLE, anchors_of, find_notes
@@ -66,6 +68,9 @@ def render_page(
         script=_resource("page.js"),
         library=_library(),
         overview=overview(groups),
+        claims=judged(CONCLUSIONS, groups),
+        claims_title=CLAIMS,
+        rule=RULE,
         tables=[write_table(table, groups, about) for table in TABLES],
         beyond=write_table(BEYOND, groups, about),
         notes=notes,
@@ -81,6 +86,7 @@ def render_page(
         discrepancies=DISCREPANCIES,
         published=published(),
         source=author_source(),
+        repositories=author_repositories(),
         score=numbers.score,
         count=numbers.count,
     )

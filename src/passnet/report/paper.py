@@ -15,8 +15,6 @@ from passnet.report.groups import Group
 Word = Literal["better", "matches", "worse", "reached", "partly reached", "not reached"]
 GOOD = ("better", "matches", "reached")
 TEST_DIGITS = 10_000
-SOLVED = 1e-3
-"""Nats below which the paper calls a memory task solved."""
 # Decimals the paper prints, of percents where the metric is an accuracy.
 _DIGITS = {"table 1": 1, "table 2": 2, "section 3, addition task": 3, "appendix A.1": 2}
 
@@ -49,15 +47,19 @@ def _under(prefix: str) -> tuple[str, ...]:
 
 
 _COPY = (
-    "A run solves the task when its test cross-entropy is below 1e-3 nats, averaged over all "
-    "steps; the update where the validation score is first below it is given too."
+    "A run has solved the task when its test cross-entropy is below 1e-3 nats, averaged over all "
+    "steps. The updates at which validation was first below that are given too, for each run that "
+    "ever was; a run may be below it on validation and not on the test. The test is the median of "
+    "the seeds, with their range."
 )
 TABLES = (
     Table(
         "table-1",
         "Table 1. Sequential permuted MNIST",
         "Accuracy on 10 000 test digits, read one pixel a step in a fixed random order; the "
-        "parameters with the best validation cross-entropy are tested once.",
+        "parameters with the best validation cross-entropy are tested once. The paper's accuracy "
+        "on validation is the highest of the whole run, by the one log that is public, and not "
+        "that of the tested parameters; passnet's is given both ways.",
         _under("psmnist/"),
     ),
     Table(
@@ -91,7 +93,8 @@ TABLES = (
         "addition",
         "Addition task, T = 750",
         "Mean squared error of the sum of two marked numbers among 750, with one number marked in "
-        "each half as the paper says, and with both anywhere as in the author's test set.",
+        "each half as the paper says, and with both anywhere as in the author's test set; the "
+        "median of the seeds, with their range.",
         _under("addition-750/"),
     ),
     Table(
@@ -125,7 +128,7 @@ def compare(group: Group | None) -> Verdict | None:
     if paper.relation == "unlike":
         return None
     if paper.relation == "below":
-        return _counted(len(group.finished) - len(group.failed), len(group.finished))
+        return _counted(len(group.within), len(group.finished))
     found = group.summary()
     if found is None:
         return Verdict("worse", standing(group))
@@ -148,20 +151,10 @@ def compare(group: Group | None) -> Verdict | None:
     return Verdict(word, text)
 
 
-def solved(group: Group) -> str:
-    """How many seeds solve a memory task, where the paper has no number to say so; else nothing."""
-    paper, count = group.experiment.paper, len(group.finished)
-    if group.experiment.task.kind != "copy" or not (paper is None or paper.value is None):
-        return ""
-    values = [run.outcome.value for run in group.scored if run.outcome]
-    good = sum(value is not None and value < SOLVED for value in values)
-    return f"solved {_counted(good, count).text}"
-
-
 def remarks(group: Group, said: Collection[str] = ()) -> list[str]:
     """What is to be known of finished runs besides their score, but for what was said already."""
     own = (text for text in group.remarks if text not in said)
-    return [text for text in (solved(group), *own, second_runs(group)) if text]
+    return [text for text in (*own, second_runs(group)) if text]
 
 
 def _counted(good: int, count: int) -> Verdict:

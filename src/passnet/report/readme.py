@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from passnet.report.alike import alike
+from passnet.report.claims import CLAIMS, RULE, judged
+from passnet.report.conclusions import CONCLUSIONS
 from passnet.report.errors import ReportError
 from passnet.report.groups import Group, group_runs
 from passnet.report.lines import HEADER, write_line
@@ -73,14 +76,18 @@ def readme_results(folders: Iterable[Folder], *, reasons: bool = False) -> str:
     `reasons`: the README tells below what is known of rows that fall short.
     """
     groups = group_runs(find_runs(folders))
-    parts = [in_words(overview(groups), reasons=reasons)]
+    parts = [in_words(overview(groups), reasons=reasons), *_claims(groups)]
     parts += [_section(table, groups) for table in (*TABLES, BEYOND) if table.presets]
     parts.append(
         "passnet's numbers are means over seeds, one run of each, ± the sample standard deviation; "
-        "parameters are the true count. A row matches when it differs from the paper by no more "
-        "than that spread, the rounding of the printed number or, for accuracies, the standard "
-        "error of one test; where seeds differ by more than the paper's number itself, they are "
-        "counted one by one."
+        "for the memory and addition tasks, whose errors differ by factors, they are medians with "
+        "the range in brackets. A seed has solved a memory task when its test cross-entropy is "
+        "below 0.001 nats. Where a seed was run again, on another device or under another commit, "
+        "one of its runs counts, and what the others gave is said. Parameters are the true count. "
+        "A row matches when it differs from the paper by no more than the standard deviation, the "
+        "rounding of the printed number or, for accuracies, the standard error of one test. Where "
+        "the deviation of the seeds is larger than the paper's number itself, as on the addition "
+        "task, the row says how many seeds reach that number."
     )
     return "\n\n".join(parts)
 
@@ -130,9 +137,28 @@ def _passages(path: Path, folders: Iterable[Folder], benchmarks: Folder | None) 
     return passages
 
 
+def _claims(groups: Sequence[Group]) -> list[str]:
+    """The paper's conclusions, as far as there are runs to judge them by."""
+    found = [claim for claim in judged(CONCLUSIONS, groups) if claim.verdict != "not run"]
+    if not found:
+        return []
+    lines = [f"**{CLAIMS}**", "", RULE, ""]
+    lines += ["| the paper says | where | these runs | so it |", "|---|---|---|---|"]
+    for claim in found:
+        runs = "; ".join(f"`{name}` {words}" for name, words in claim.found)
+        verdict = ", ".join(filter(None, (claim.verdict, claim.caveat)))
+        lines.append(_row((claim.text, claim.where, runs, verdict)))
+    return ["\n".join(lines)]
+
+
+def _row(cells: Iterable[str]) -> str:
+    """A line of a table, in which `<unk>` is no element."""
+    return re.sub(r"<(?=\w)", r"\<", f"| {' | '.join(cells)} |")
+
+
 def _section(table: Table, groups: Sequence[Group]) -> str:
     by_name = {group.name: group for group in groups if group.is_preset}
-    header, rule = f"| {' | '.join(HEADER)} |", "|---|--:|---|--:|--:|--:|--:|---|"
+    header, rule = _row(HEADER), "|---|--:|---|--:|--:|--:|--:|---|"
     shared = alike(table.presets, groups)
     lines = [f"**{table.title}**", ""]
     lines += [shared.sentence, ""] if shared.sentence else []
@@ -141,5 +167,5 @@ def _section(table: Table, groups: Sequence[Group]) -> str:
         line = write_line(name, by_name.get(name), groups, said=shared.remarks)
         ours = line.ours if line.scored else f"*{line.ours}*"
         cells = replace(line, preset=f"`{name}`", ours=ours).cells
-        lines.append(f"| {' | '.join(cells)} |")
+        lines.append(_row(cells))
     return "\n".join(lines)

@@ -24,6 +24,7 @@ def record(group: Group) -> dict[str, Any]:
         "protocol": group.experiment.protocol,
         "metric": group.metric,
         "mean": None if found is None else found.mean,
+        "median": None if found is None else found.median,
         "spread": None if found is None else found.spread,
         "seeds_finished": len(group.finished),
         "seeds_failed": len(group.failed),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from passnet.config.tasks import SequentialMnistTask, Task
 from passnet.experiments import get
 from passnet.report.alike import alike
 from passnet.report.cells import Cell, Column, TableRow, columns_of
@@ -60,7 +61,7 @@ def write_table(
         experiment = get(name)
         group = by_name.get(name)
         metric = group.metric if group else experiment.metric
-        chance = chances.get((experiment.task, metric))
+        chance = chances.get((_asked(experiment.task), metric))
         others = tuple(otherwise(name, groups))
         row = TableRow(experiment, group, chance, others, shared.remarks)
         for note in experiment.notes:
@@ -81,7 +82,8 @@ def write_table(
 
 
 def _everywhere(place: str) -> str:
-    return f"All runs on {place}." if place else ""
+    device, _, backend = place.rpartition(", ")
+    return f"All runs on {device}, with the {backend} backend." if place else ""
 
 
 def _links(group: Group | None, anchors: Sequence[str]) -> tuple[tuple[str, str], ...]:
@@ -111,5 +113,10 @@ def _chances(groups: Iterable[Group]) -> dict[tuple[object, str], float]:
     for group in groups:
         chance = group.chance()
         if chance is not None:
-            found[group.experiment.task, group.metric] = chance
+            found[_asked(group.experiment.task), group.metric] = chance
     return found
+
+
+def _asked(task: Task) -> Task:
+    """The task as its test asks it, which is the same whatever is held out of training."""
+    return replace(task, hold_out=True) if isinstance(task, SequentialMnistTask) else task

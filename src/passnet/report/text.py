@@ -30,10 +30,11 @@ def text_report(
     """The runs in and below the folders as tables and curves, or as one JSON document.
 
     Seeds of one experiment share a row: the mean of their test scores ± the sample standard
-    deviation. Trials of a preset, runs with changed settings, are left out of tables and curves
-    where the preset itself was run, unless `trials` asks for them; JSON has them always. A damaged
-    run is an error or, with `warn`, left out and told to it; where nothing else is there, the text
-    is empty and the JSON an empty list.
+    deviation, or the median and the range of scores that differ by factors. Trials of a preset,
+    runs with changed settings, are left out of tables and curves where the preset itself was run,
+    unless `trials` asks for them; JSON has them always. A damaged run is an error or, with `warn`,
+    left out and told to it; where nothing else is there, the text is empty and the JSON an empty
+    list.
     """
     places, damaged = list(folders), []
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from itertools import groupby
 
 from passnet.report import numbers
-from passnet.report.describe import mean_seconds, places_text, seeds_text, updates_text
+from passnet.report.describe import fates, places_text, time_text, updates_text
 from passnet.report.groups import Group
 from passnet.report.paper import paper_score
 
@@ -55,15 +55,14 @@ def _row(group: Group) -> tuple[str, ...]:
         paper_score(group.experiment) if group.is_preset else numbers.ABSENT,
         "/".join(numbers.ABSENT if n is None else str(n) for n in sorted(parameters, key=str)),
         updates_text(group),
-        numbers.duration(mean_seconds(group)),
+        time_text(group),
         places_text(group),
     )
 
 
 def _seeds(group: Group) -> str:
     """Which seeds there are, and what became of those that did not end well."""
-    _, comma, fates = seeds_text(group).partition(", ")
-    return f"{_ranges(run.experiment.seed for run in group.runs)}{comma}{fates}"
+    return ", ".join((_ranges(run.experiment.seed for run in group.runs), *fates(group)))
 
 
 def _ranges(seeds: Iterable[int]) -> str:

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from passnet.config import better
 from passnet.report import numbers
 from passnet.report.describe import (
-    mean_seconds,
     places_text,
     second_runs,
     standing,
+    time_text,
     updates_text,
 )
 from passnet.report.groups import Group
@@ -97,6 +97,6 @@ def _trial(group: Group, *, shared: set[str]) -> Trial:
         left_out=second_runs(group),
         seeds=len(group.finished),
         updates=updates_text(group),
-        time=numbers.duration(mean_seconds(group)),
+        time=time_text(group),
         place=places_text(group),
     )
