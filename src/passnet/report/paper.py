@@ -148,14 +148,20 @@ def compare(group: Group | None) -> Verdict | None:
     return Verdict(word, text)
 
 
-def solved(group: Group) -> str:
-    """How many seeds solve a memory task, where the paper has no number to say so; else nothing."""
-    paper, count = group.experiment.paper, len(group.finished)
+def solved_by(group: Group) -> tuple[int, int] | None:
+    """How many seeds solve a memory task, and of how many, where the paper has no number to say
+    so."""
+    paper = group.experiment.paper
     if group.experiment.task.kind != "copy" or not (paper is None or paper.value is None):
-        return ""
+        return None
     values = [run.outcome.value for run in group.scored if run.outcome]
-    good = sum(value is not None and value < SOLVED for value in values)
-    return f"solved {_counted(good, count).text}"
+    return sum(value is not None and value < SOLVED for value in values), len(group.finished)
+
+
+def solved(group: Group) -> str:
+    """That in words, or nothing."""
+    found = solved_by(group)
+    return "" if found is None else f"solved {_counted(*found).text}"
 
 
 def remarks(group: Group, said: Collection[str] = ()) -> list[str]:
