@@ -28,7 +28,6 @@ from passnet.report.paper import (
     compare,
     paper_score,
     reached,
-    remarks,
     solved,
     solved_by,
 )
@@ -187,9 +186,7 @@ def _about(metric: str, groups: Iterable[Group]) -> str:
 
 def _remarks(group: Group, said: Sequence[str]) -> Iterator[str]:
     """What is to be known of a row, and of its runs that did not end well."""
-    words = _aim(group)
-    told = (*said, solved(group))
-    words += [text for text in remarks(group, said) if text not in told] if group.finished else []
+    words = _aim(group) + [text for text in group.remarks if text not in said]
     if words:
         yield f"{title_of(group)}: {'; '.join(words)}"
     for run in group.failed:
@@ -199,6 +196,10 @@ def _remarks(group: Group, said: Sequence[str]) -> Iterator[str]:
         total = run.experiment.updates
         bound = "" if total is None else f" of {numbers.whole(total)}"
         yield f"{run.place}: unfinished at update {numbers.whole(run.reached)}{bound}"
+    for run in group.repeated:
+        value = None if run.outcome is None else run.outcome.value
+        score = "" if value is None else f" ({numbers.score(group.metric, value)})"
+        yield f"{run.place}: seed {run.experiment.seed} is there already, left out{score}"
 
 
 def _aim(group: Group) -> list[str]:
