@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import re
+import shlex
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from passnet.cli import main
+from passnet.cli.streams import terminal_width
 from passnet.experiments import names
+
+RESULTS = Path(__file__).parents[2] / "results"
 
 
 def test_list_needs_no_torch_and_names_every_preset():
@@ -28,12 +35,83 @@ def test_list_needs_no_torch_and_names_every_preset():
 def test_list_filters_and_says_when_nothing_matches(capsys):
     assert main(["list", "psmnist/lrd"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 4 and "0.947" in lines[-1] and "41.2k" in lines[-1]
+    assert len(lines) == 4 and "94.7 %" in lines[-1] and "41.2k" in lines[-1]
     assert main(["list", "psMNIST/LRD"]) == 0 and capsys.readouterr().out.splitlines() == lines
     for more, out in (([], ""), (["--json"], "[]\n")):
         assert main(["list", "nonsense", *more]) == 2
         said = capsys.readouterr()
         assert said.out == out and "passnet: no preset's name contains 'nonsense'" in said.err
+
+
+@pytest.mark.parametrize(
+    ("width", "there", "left_out"),
+    [
+        (80, {"paper", "metric", "params"}, {"printed", "size", "cell", "matrix"}),
+        (120, {"params", "printed", "size", "cell"}, {"matrix"}),
+        (200, {"printed", "cell", "matrix", "in the paper"}, set()),
+    ],
+)
+def test_list_fits_a_terminal_and_says_what_is_next(width, there, left_out, capsys, monkeypatch):
+    assert main(["list"]) == 0
+    piped = capsys.readouterr().out
+    assert len(piped.splitlines()) == 1 + len(names()) and "passnet show" not in piped
+    monkeypatch.setattr("passnet.cli.listing.terminal_width", lambda: width)
+    assert main(["list"]) == 0
+    shown = capsys.readouterr().out
+    assert max(map(len, shown.splitlines())) <= width
+    found = set(re.split(r"\s{2,}", shown.splitlines()[0]))
+    assert there <= found and not left_out & found
+    assert set(re.split(r"\s{2,}", piped.splitlines()[0])) >= found
+    after = shown.partition("\n\n")[2]
+    assert "paper: the test score" in after
+    assert "passnet show NAME" in after and "passnet train NAME" in after
+
+
+def test_a_terminal_is_as_wide_as_it_says(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "93")
+    monkeypatch.setattr("sys.stdout", io.StringIO())
+    assert terminal_width() is None
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    assert terminal_width() == 93
+
+
+def test_show_says_what_is_recorded_and_what_to_type(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("PASSNET_DATA", raising=False)
+    monkeypatch.chdir(RESULTS.parent)
+    name = "psmnist/lrd-gru-256-24"
+    for more in ([], ["--set", "batch_size=40", "model.matrix=LowRank(4)"]):
+        assert main(["show", name, *more]) == 0
+        *_, before, fetch, train = capsys.readouterr().out.splitlines()
+        assert fetch == "its data are not here yet: passnet data fetch mnist"
+        assert shlex.split(train.removeprefix("to train it: ")) == ["passnet", "train", name, *more]
+        recorded = before.startswith(f"recorded in results/{name}: 93.38 ± 0.46 %, seeds 0-2; ")
+        assert recorded == (not more)
+    monkeypatch.chdir(tmp_path)
+    assert main(["show", "quick/copy"]) == 0
+    said = capsys.readouterr().out
+    assert "recorded" not in said and "not here" not in said
+
+
+@pytest.mark.parametrize(
+    ("words", "data"),
+    [
+        (
+            "psmnist/gru-128",
+            "digits of MNIST: 50 000 for training, 10 000 for validation and 10 000",
+        ),
+        ("beyond/psmnist-21k-all-digits", "for the test, the first two together for training"),
+        ("quick/sequential-digits", "made-up digits: 6 000 for training, 1 000 for validation"),
+        ("quick/copy", "made-up sequences: fresh ones for every update, 1 000 for validation"),
+        ("copy-500/gru-128", "made-up sequences: 100 000 for training, 10 000 for validation"),
+        ("char-lm/gru-1000", "Penn Treebank"),
+    ],
+)
+def test_show_tells_which_data_are_used(words, data, capsys):
+    assert main(["show", words]) == 0
+    said = capsys.readouterr().out.replace("\u202f", " ")
+    assert data in next(line for line in said.splitlines() if line.startswith("data: "))
+    assert ("task.sizes" in said) == (words == "quick/sequential-digits")
 
 
 def test_show_tells_shapes_counts_backends_and_settings(capsys):
@@ -230,7 +308,8 @@ def test_a_command_line_without_a_command_is_answered_with_the_help(words, parts
     assert [part for part in parts if part not in said.err] == []
 
 
-def test_the_bench_explains_itself_in_short_paragraphs(capsys):
+def test_the_bench_explains_itself_in_short_paragraphs(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "102")
     with pytest.raises(SystemExit):
         main(["bench", "--help"])
     paragraphs = capsys.readouterr().out.split("\n\n")[1:4]
@@ -274,27 +353,36 @@ def test_letters_the_encoding_lacks_are_spelled_out():
     assert done.returncode == 0 and "cuda:1 \\u2026;" in done.stdout
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "list",
-        "show",
-        "train",
-        "evaluate",
-        "sample",
-        "export",
-        "data",
-        "report",
-        "reproduce",
-        "bench",
-        "doctor",
-    ],
-)
+COMMANDS = [
+    "list",
+    "show",
+    "train",
+    "evaluate",
+    "sample",
+    "export",
+    "data",
+    "report",
+    "reproduce",
+    "bench",
+    "doctor",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as left:
         main([command, "--help"])
     assert left.value.code == 0
     assert len(capsys.readouterr().out) > 200
+
+
+@pytest.mark.parametrize("command", [[], *([command] for command in COMMANDS)])
+@pytest.mark.parametrize("width", [80, 120])
+def test_help_fits_a_terminal(command, width, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    with pytest.raises(SystemExit):
+        main([*command, "--help"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= width
 
 
 @pytest.mark.parametrize(
@@ -304,7 +392,18 @@ def test_every_command_has_help(command, capsys):
             "train",
             ["[--seeds SEEDS]", "[--at-once N]", "[--minutes MINUTES]", "0..4", "one seed --seed"],
         ),
-        ("reproduce", ["[--seeds N]", "how many seeds of each row: 3", "0, 1 and 2", "0..4"]),
+        (
+            "reproduce",
+            [
+                "[--seeds SEEDS]",
+                "how many seeds of each row",
+                "which are seeds 0, 1 and 2",
+                "or which ones",
+                "0..4",
+                "passnet data fetch",
+                "passnet bench",
+            ],
+        ),
     ],
 )
 def test_help_names_values_and_gives_examples(command, parts, capsys):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -68,8 +69,8 @@ def test_a_table_is_run_published_and_reported(tiny, tmp_path, capsys, monkeypat
     assert reproduce("addition", "--seeds", "2") == 0
     said = capsys.readouterr()
     assert "2 runs: 2 missing" in said.err and "wrote report.html and README.md" in said.err
-    row = said.out.splitlines()[1]
-    assert row.startswith(ADDITION) and "0.003" in row and "not run" not in row
+    (row,) = [line for line in said.out.splitlines() if line.startswith(f"{ADDITION}  ")]
+    assert "0.003" in row and "not run" not in row
     for seed in (0, 1):
         folder = tmp_path / "results" / ADDITION / f"seed-{seed}"
         assert sorted(path.name for path in folder.iterdir()) == PUBLISHED
@@ -97,6 +98,7 @@ def test_what_is_said_of_all_rows_is_said_once(tmp_path, capsys, monkeypatch):
     said = capsys.readouterr().out
     assert said.count("validated every 3000 updates") == 1
     assert said.endswith("Every row that was run: validated every 3000 updates, not 300.\n")
+    assert said.startswith("Table 1. Sequential permuted MNIST\n") and "Table 2" not in said
 
 
 def test_a_further_seed_is_all_that_is_run(tiny, tmp_path, capsys):
@@ -139,7 +141,7 @@ def test_a_seed_that_diverges_counts_as_failed(tiny, tmp_path, capsys, monkeypat
     assert reproduce("addition", "--seeds", "1") == 0
     said = capsys.readouterr()
     assert f"passnet: {ADDITION} seed 0 diverged at update" in said.err
-    assert "diverged at update" in said.out and "1, 1 diverged" in said.out
+    assert "diverged at update" in said.out and "  0, 1 diverged  " in said.out
     result = json.loads((tmp_path / "results" / ADDITION / "seed-0/result.json").read_text())
     assert result["value"] is None and result["stopped"].startswith("diverged: ")
     assert "*diverged at update" in (tmp_path / "README.md").read_text()
@@ -263,6 +265,7 @@ def test_a_readme_elsewhere_is_left_alone(tiny, tmp_path):
     [
         (["tabel1"], ["'tabel1'", "perhaps you meant 'table1'", "table2", "figure2", "all"]),
         (["figure1"], ["drawing", "figure2"]),
+        (["speed"], ["speed: timings are not runs", "`passnet bench`"]),
         (["psmnist/lrd-gru-256-42"], ["perhaps you meant 'psmnist/lrd-gru-256-24'"]),
         (["table1", "--seeds", "0"], ["--seeds 0", "how many"]),
         (["table1", "--seeds", "many"], ["many", "0..4"]),
@@ -282,8 +285,52 @@ def test_mistakes_end_in_one_sentence(arguments, parts, capsys, tmp_path, monkey
 def test_help_names_everything_there_is(capsys):
     with pytest.raises(SystemExit):
         main(["reproduce", "--help"])
-    words = capsys.readouterr().out.split()
-    assert {target.name for target in targets()} <= set(words)
+    shown = [line for line in capsys.readouterr().out.splitlines() if line.endswith(" runs")]
+    lines = {line.split()[0]: line for line in shown}
+    for target in targets():
+        rows = len(target.presets)
+        assert f" {rows} row" in lines[target.name] and f" {3 * rows} runs" in lines[target.name]
+
+
+def test_a_plan_says_how_long_it_takes_and_what_was_cut_short(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("PASSNET_DATA", raising=False)
+    shutil.copytree(RESULTS / "char-lm", tmp_path / "results" / "char-lm")
+
+    def plan(width=None):
+        monkeypatch.setattr("passnet.cli.plans.terminal_width", lambda: width)
+        assert reproduce("table2", "--dry-run") == 0
+        return capsys.readouterr().out.replace("\u202f", " ").splitlines()
+
+    lines = plan()
+    rows = {line.split()[0]: re.split(r"\s{2,}", line)[1:] for line in lines if line[:4] == "char"}
+    assert lines[1].split() == [
+        "preset", "there", "cut", "short", "missing", "updates", "time", "of", "one",
+    ]  # fmt: skip
+    assert rows["char-lm/gru-1000"] == ["0", "1, 2", "≤ 1 000 000", "6 min"]
+    assert rows["char-lm/gru-1000-dropout"] == ["0", "1, 2", "≤ 1 000 000", "≤ 68 min"]
+    assert rows["char-lm/gru-3298-dropout"] == ["0, 1, 2", "≤ 1 000 000", "not recorded"]
+    said = "\n".join(lines)
+    for part in (
+        "39 runs: 6 there, 6 cut short, 27 missing\ntime: at most 30.8 h for 30 of them, one after",
+        "on cuda:0 (NVIDIA H200), which other runs may have shared\n",
+        "\n≤: all updates at the recorded pace; such a run stops early by its own rule\n",
+        "\ntime: for 3 of them it is not known: no run of the preset is recorded\n",
+        "\n  char-lm/lrd-gru-5459-64-dropout seed 0 has 95 000 of at most 1 000 000 updates; stops "
+        "early by its own rule\n",
+        "\ndata are missing, so first: passnet data fetch ptb\n",
+    ):
+        assert part in said
+    assert max(map(len, plan(80))) <= 80
+
+
+def test_a_plan_without_results_knows_no_times(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert reproduce("copy-500", "--dry-run") == 0
+    said = capsys.readouterr().out
+    assert "not recorded\n12 runs: 12 missing\ntime: for them it is not known: no run" in said
+    assert "hours" not in said and "passnet data" not in said and "cut short" not in said
 
 
 def test_a_dry_run_needs_no_torch_and_writes_nothing(tmp_path):

@@ -12,6 +12,7 @@ from passnet.cli.choice import add_names, add_overrides
 from passnet.cli.data import add_data_dir
 from passnet.cli.device import add_device, check_device
 from passnet.cli.errors import INTERRUPTED, failure_status
+from passnet.cli.helping import Paragraphs
 from passnet.cli.numbers import count_of, minutes
 from passnet.cli.signals import leaving_at_once
 from passnet.cli.tables import figure, print_json, table, thousands
@@ -32,7 +33,7 @@ average of the last third) depended on how many there were to be.
   passnet train quick/copy
   passnet train copy-500/lrd-gru-128-50 --seeds 0..4
   passnet train psmnist/lrd-gru-128-24 psmnist/lr-gru-128-24 --seeds 0..2
-  passnet train psmnist/lrd-gru-256-24 --set batch_size=128 optimiser.learning_rate=2e-3
+  passnet train psmnist/lrd-gru-256-24 --set batch_size=128 model.size=512
   passnet train quick/character-stream --text my.txt
   passnet train char-lm/gru-1000-dropout --minutes 30
   torchrun --nproc-per-node 2 -m passnet train quick/copy
@@ -51,7 +52,7 @@ def add(commands) -> None:
         help="train presets, or go on with a run's folder",
         description="Train presets as the paper did, or go on with the run in a folder.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Paragraphs,
     )
     add_names(
         parser,
