@@ -186,6 +186,12 @@ def test_a_name_may_stand_behind_the_settings(words, capsys):
         (["show", "--set", "seed=2", "quick/copy", "x"], ["quick/copy and x", "one preset"]),
         (["show", "psmnist/lrd-gru-256-42"], ["perhaps you meant 'psmnist/lrd-gru-256-24'"]),
         (["train", "quick/copy", "--set", "model.siz=3"], ["'siz'", "'model.size'"]),
+        (["train", "quick/copy", "--set", "lr=3"], ["'lr'", "`passnet show NAME` lists the keys"]),
+        (["train", "runs/quick/copy"], ["there is no folder runs/quick/copy", "of a run"]),
+        (
+            ["train", "psmnist/gru-128", "--data-dir", "no"],
+            ["no (there is no such folder), ", "--"],
+        ),
         (["train", "quick/copy", "--set", "batch_size=many"], ["batch_size", "many", "whole"]),
         (
             ["show", "quick/highway-digits", "--set", "model.matrix=dense"],
@@ -263,6 +269,7 @@ def test_mistakes_end_in_one_sentence(arguments, parts, capsys, tmp_path, monkey
         ["bench", "--repeats", "-3"],
         ["bench", "--repeats", "many"],
         ["train", "quick/copy", "--at-once", "0"],
+        ["train", "quick/copy", "--seed", "x"],
         ["train", "quick/copy", "--minutes", "0"],
         ["sample", "run", "--length", "-5"],
         ["sample", "run", "--seed", str(2**64)],
@@ -289,7 +296,10 @@ def test_data_lists_and_verifies_what_is_missing(capsys, tmp_path, monkeypatch):
     rows = json.loads(capsys.readouterr().out)
     assert {row["dataset"] for row in rows} == {"mnist", "ptb"}
     assert all(row["state"] == "missing" for row in rows)
-    capsys.readouterr()
+    assert main(["data", "list", "--data-dir", str(tmp_path / "none")]) == 0
+    *_, looked, fetch = capsys.readouterr().out.splitlines()
+    assert looked.startswith(f"looked in {tmp_path}/none (there is no such folder), ")
+    assert fetch == f"to get what is missing: passnet data fetch --data-dir {tmp_path}/none"
     for more in ([], ["--json"]):
         assert main(["data", "verify", "ptb", "--data-dir", str(tmp_path), *more]) == 1
         advice = f"passnet: run `passnet data fetch ptb --data-dir {tmp_path}`\n"

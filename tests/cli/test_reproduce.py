@@ -141,7 +141,7 @@ def test_a_seed_that_diverges_counts_as_failed(tiny, tmp_path, capsys, monkeypat
     assert reproduce("addition", "--seeds", "1") == 0
     said = capsys.readouterr()
     assert f"passnet: {ADDITION} seed 0 diverged at update" in said.err
-    assert "diverged at update" in said.out and "  0, 1 diverged  " in said.out
+    assert "diverged at update" in said.out and "  0 (1 diverged)  " in said.out
     result = json.loads((tmp_path / "results" / ADDITION / "seed-0/result.json").read_text())
     assert result["value"] is None and result["stopped"].startswith("diverged: ")
     assert "*diverged at update" in (tmp_path / "README.md").read_text()

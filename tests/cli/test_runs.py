@@ -266,6 +266,23 @@ def test_plain_lines_where_there_is_no_terminal(in_folder, capsys):
     said = capsys.readouterr()
     assert "starts: 6 updates" in said.err and "finished" in said.err
     assert "chance" in said.out and "runs/quick/copy/seed-0" in said.out
+    assert "  cross-entropy in nats  " in said.out and "Next: " not in said.out
+
+
+def test_the_result_fits_a_terminal_and_says_what_is_next(in_folder, capsys, monkeypatch):
+    assert train("quick/copy", *SMALL, "--quiet") == 0
+    folder = "runs/quick/copy/seed-0"
+    for width in (80, 120):
+        monkeypatch.setattr("passnet.cli.training.terminal_width", lambda width=width: width)
+        capsys.readouterr()
+        assert train(folder, "--quiet") == 0
+        header, row, *_, after = capsys.readouterr().out.splitlines()
+        assert row.startswith(folder) and max(len(header), len(row)) <= width
+        assert ("params" in header) == (width == 120)
+        assert after == f"Next: passnet report {folder}"
+    assert main(["evaluate", folder, "--device", "cpu"]) == 0
+    shown = capsys.readouterr().out
+    assert "\ncross-entropy in nats  " in shown and " %  " in shown
 
 
 def test_a_narrow_terminal_keeps_counter_and_values():
@@ -346,6 +363,33 @@ def test_doctor_begins_with_who_runs_layers_and_whether_that_is_fast(capsys, mon
         "GRU and LSTM in float32 on the CPU run on: cpu (compiled scan)",
         "GRU and LSTM in float32 on the GPU run on: cuda (compiled kernels)",
     ]
+
+
+def test_doctor_says_what_needs_a_package_that_is_not_installed(capsys, monkeypatch):
+    import importlib.metadata
+
+    version = importlib.metadata.version
+    missing = {"jinja2", "onnxruntime", "onnx", "triton"}
+
+    def installed(name):
+        if name in missing:
+            raise importlib.metadata.PackageNotFoundError(name)
+        return version(name) if name != "triton" else "3.0"
+
+    monkeypatch.setattr("importlib.metadata.version", installed)
+    assert main(["doctor"]) == 0
+    said = capsys.readouterr().out
+    for part in (
+        "`passnet report --out`, `passnet reproduce` and `passnet bench --plot` need jinja2: pip "
+        "install '.[report]' in passnet's folder\n",
+        "\n`passnet export` needs onnx, onnxruntime: pip install '.[onnx]' in",
+        "\ntriton is for torch.compile on a GPU; passnet's own kernels do without it\n",
+    ):
+        assert part in said
+    assert "[tensorboard]" not in said
+    missing.clear()
+    assert main(["doctor"]) == 0
+    assert "pip install" not in capsys.readouterr().out
 
 
 def test_growth_is_told_size_by_size():

@@ -35,7 +35,7 @@ def test_a_table_for_each_task_with_the_verdict_in_its_rows(results):
         "325\u202f500", "10 min", "21.0k",
     ]  # fmt: skip
     row = words_of(row_of(report, "copy-variable-length/lrd-gru-128-50"))
-    assert row[1:2] + row[3:6] == ["< 0.001", "partly reached", "by 2 of 3 seeds", "0-2, 1 failed"]
+    assert row[1:2] + row[3:6] == ["< 0.001", "partly reached", "by 2 of 3 seeds", "0-2 (1 failed)"]
     assert "beside the paper:" not in report
 
 
@@ -156,7 +156,7 @@ def test_a_seed_that_diverged(tmp_path):
     write_run(tmp_path / "a", run, value=0.93, start=0.1)
     write_run(tmp_path / "b", experiment_of(run.name, seed=1), value=0.9, diverged=200_000)
     report = text_report([tmp_path])
-    assert "  0-1, 1 diverged  " in row_of(report, run.name)
+    assert "  0-1 (1 diverged)  " in row_of(report, run.name)
     assert "b: failed, diverged at update 200\u202f000" in report
     assert "unfinished" not in report and "a: failed" not in report
     (record,) = json.loads(text_report([tmp_path], json=True))
@@ -202,6 +202,13 @@ def test_a_run_without_curves_still_has_its_row(tmp_path):
     folder = write_run(tmp_path / "a", experiment_of("quick/copy"), value=0.01)
     (folder / "metrics.jsonl").unlink()
     assert "quick/copy" in text_report([tmp_path])
+
+
+def test_a_single_evaluation_is_no_curve(tmp_path):
+    write_run(tmp_path / "a", experiment_of("quick/copy"), value=0.01, points=1)
+    assert "on validation data" not in text_report([tmp_path])
+    write_run(tmp_path / "b", experiment_of("quick/copy", seed=1), value=0.01, points=2)
+    assert "on validation data" in text_report([tmp_path])
 
 
 def body_of(plot: str) -> list[str]:

@@ -115,7 +115,7 @@ def _plots(section: Section, width: int | None) -> list[str]:
     plots = []
     for (kind, metric), members in kinds.items():
         curves = group_curves(members, metric)
-        if curves:
+        if any(len(curve.points) > 1 for curve in curves):
             percent = metric.startswith("accuracy")
             task = kind.replace("_", " ").replace("mnist", "MNIST")
             what = f" of {task}" if len(kinds) > 1 else ""

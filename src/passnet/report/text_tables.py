@@ -213,8 +213,9 @@ def _aim(group: Group) -> list[str]:
 
 def _seeds(group: Group) -> str:
     """Which seeds there are, and what became of those that did not end well."""
-    _, comma, fates = seeds_text(group).partition(", ")
-    return f"{ranges(run.experiment.seed for run in group.runs)}{comma}{fates}"
+    _, _, fates = seeds_text(group).partition(", ")
+    seeds = ranges(run.experiment.seed for run in group.runs)
+    return f"{seeds} ({fates})" if fates else seeds
 
 
 def ranges(seeds: Iterable[int]) -> str:
