@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
 
 from passnet.cli import main
+from passnet.report.numbers import duration
 
 RESULTS = Path(__file__).parents[2] / "results"
 
@@ -54,3 +56,19 @@ def test_a_plan_without_results_knows_no_times(tmp_path, capsys, monkeypatch):
     said = capsys.readouterr().out
     assert "not recorded\n12 runs: 12 missing\ntime: for them it is not known: no run" in said
     assert "hours" not in said and "passnet data" not in said and "cut short" not in said
+
+
+def test_of_a_run_that_goes_on_only_the_rest_is_counted(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name = "addition-750/lr-gru-128-24"
+    shutil.copytree(RESULTS / name / "seed-0", tmp_path / "results" / name / "seed-0")
+    begun = shutil.copytree(RESULTS / name / "seed-1", tmp_path / "runs" / name / "seed-1")
+    (begun / "result.json").unlink()
+    lines = (begun / "metrics.jsonl").read_text().splitlines(keepends=True)
+    kept = [line for line in lines if json.loads(line)["update"] <= 7250]
+    (begun / "metrics.jsonl").write_text("".join(kept))
+    taken = json.loads((tmp_path / "results" / name / "seed-0" / "result.json").read_text())
+    reached = max(json.loads(line)["update"] for line in kept)
+    assert reproduce("addition", "--seeds", "2", "--dry-run") == 0
+    rest = duration(taken["seconds"] * (1 - reached / 14_500))
+    assert f"\ntime: about {rest} for them, one after another" in capsys.readouterr().out

@@ -246,13 +246,15 @@ def test_a_spike_does_not_flatten_the_others():
 
 
 @pytest.mark.parametrize("count", [2, 5, 16, 30])
-def test_letters_of_curves_that_end_together_stand_apart(count):
-    points = ((0.0, 1.0), (1.0, 2.0))
-    curves = [Curve(f"s{k}", "", points) for k in range(count - 1)]
-    curves += [Curve("last", "", ((0.0, 2.0), (1.0, 1.0)))]
+@pytest.mark.parametrize("rising", [True, False])
+def test_letters_of_curves_that_end_together_stand_apart(count, rising):
+    up, down = ((0.0, 1.0), (1.0, 2.0)), ((0.0, 2.0), (1.0, 1.0))
+    curves = [Curve(f"s{k}", "", up if rising else down) for k in range(count - 1)]
+    curves += [Curve("last", "", down if rising else up)]
     plot = text_plot(curves, "made up", width=84)
     found = letters_of(plot)
-    assert "".join(found) == LETTERS[:count]
+    own, last = LETTERS[: count - 1], LETTERS[count - 1]
+    assert "".join(found) == (own + last if rising else last + own)
     assert max(map(len, found)) == (1 if count <= 16 else 2)
     assert found[0] and found[-1]
     assert f"  {LETTERS[count - 1]} last" in plot
