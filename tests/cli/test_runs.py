@@ -280,6 +280,8 @@ def test_the_result_fits_a_terminal_and_says_what_is_next(in_folder, capsys, mon
         assert row.startswith(folder) and max(len(header), len(row)) <= width
         assert ("params" in header) == (width == 120)
         assert after == f"Next: passnet report {folder}"
+    assert train("quick/copy", *SMALL, "--seeds", "0..1", "--quiet") == 0
+    assert capsys.readouterr().out.endswith("Next: passnet report runs/quick/copy\n")
     assert main(["evaluate", folder, "--device", "cpu"]) == 0
     shown = capsys.readouterr().out
     assert "\ncross-entropy in nats  " in shown and " %  " in shown

@@ -194,5 +194,6 @@ def _print_results(
     for note in dict.fromkeys(note for experiment, _ in plans for note in experiment.notes):
         print(f"note: {note}")
     if terminal_width() is not None:
-        places = [str(folder) for folder, _ in pairs]
+        folders = [folder if len(pairs) == 1 else folder.parent for folder, _ in pairs]
+        places = dict.fromkeys(map(str, folders))
         print(f"Next: {shlex.join(['passnet', 'report', *places])}")
