@@ -1,4 +1,4 @@
-"""Commands that only read values: list, show, data, and help that teaches."""
+"""Mistakes on the command line, data files, and help that teaches."""
 
 from __future__ import annotations
 
@@ -10,74 +10,6 @@ import sys
 import pytest
 
 from passnet.cli import main
-from passnet.experiments import names
-
-
-def test_list_needs_no_torch_and_names_every_preset():
-    code = (
-        "import sys\nfrom passnet.cli import main\nstatus = main(['list', '--json'])\n"
-        "assert 'torch' not in sys.modules and 'numpy' not in sys.modules\nsys.exit(status)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    rows = json.loads(done.stdout)
-    assert [row["name"] for row in rows] == list(names())
-    wanted = {"name", "task", "cell", "matrix", "paper_value", "metric", "table"}
-    assert wanted | {"parameters", "parameters_paper"} <= set(rows[0])
-
-
-def test_list_filters_and_says_when_nothing_matches(capsys):
-    assert main(["list", "psmnist/lrd"]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert len(lines) == 4 and "0.947" in lines[-1] and "41.2k" in lines[-1]
-    assert main(["list", "psMNIST/LRD"]) == 0 and capsys.readouterr().out.splitlines() == lines
-    for more, out in (([], ""), (["--json"], "[]\n")):
-        assert main(["list", "nonsense", *more]) == 2
-        said = capsys.readouterr()
-        assert said.out == out and "passnet: no preset's name contains 'nonsense'" in said.err
-
-
-def test_show_tells_shapes_counts_backends_and_settings(capsys):
-    assert main(["show", "psmnist/lrd-gru-256-24"]) == 0
-    out = capsys.readouterr().out
-    for text in ("3x256x24", "41994 as built", "41226 by the paper", "eager", "model.carry_bias"):
-        assert text in out
-
-
-def test_list_writes_all_counts_in_one_way(capsys):
-    assert main(["list"]) == 0
-    lines = {line.split()[0]: line.split() for line in capsys.readouterr().out.splitlines()}
-    for name, counts in (
-        ("copy-500/lrd-gru-128-50", ["44.4k", "41.7k"]),
-        ("psmnist/gru-128", ["51.3k", "51.0k"]),
-        ("char-lm/gru-1000", ["3.21M", "3.11M"]),
-        ("char-lm/gru-3298-dropout", ["33.31M", "33.0M"]),
-        ("char-lm/lrd-gru-1000-64", ["594.1k", "490k"]),
-        ("quick/character-stream", ["64.9k", "-"]),
-    ):
-        at = lines[name].index(counts[0])
-        assert lines[name][at : at + 2] == counts
-
-
-def test_show_counts_what_it_can_and_leaves_out_what_it_cannot(capsys, tmp_path):
-    (tmp_path / "mine.txt").write_text("abab cdcd abab cdcd\n" * 60)
-    for more, built, counted in (
-        ([], 64947, 45363),
-        (["--text", str(tmp_path / "mine.txt")], 31111, 28423),
-    ):
-        assert main(["show", "quick/character-stream", *more]) == 0
-        counts = f"parameters: {built} as built, {counted} by the paper's convention\n"
-        assert counts in capsys.readouterr().out
-    assert main(["show", "quick/highway-digits"]) == 0
-    shown = capsys.readouterr().out
-    assert "parameters: 65802 as built\n" in shown
-    assert "no: the CUDA kernels run on a GPU and this call is on cpu" in shown
-
-
-def test_show_json_follows_overrides(capsys):
-    assert main(["show", "quick/copy", "--set", "model.size=40", "--json"]) == 0
-    shown = json.loads(capsys.readouterr().out)
-    assert shown["experiment"]["model"]["size"] == 40
-    assert shown["experiment"]["protocol"] == "ours"
 
 
 @pytest.mark.parametrize(
@@ -108,6 +40,12 @@ def test_a_name_may_stand_behind_the_settings(words, capsys):
         (["show", "--set", "seed=2", "quick/copy", "x"], ["quick/copy and x", "one preset"]),
         (["show", "psmnist/lrd-gru-256-42"], ["perhaps you meant 'psmnist/lrd-gru-256-24'"]),
         (["train", "quick/copy", "--set", "model.siz=3"], ["'siz'", "'model.size'"]),
+        (["train", "quick/copy", "--set", "lr=3"], ["'lr'", "`passnet show NAME` lists the keys"]),
+        (["train", "runs/quick/copy"], ["there is no folder runs/quick/copy", "of a run"]),
+        (
+            ["train", "psmnist/gru-128", "--data-dir", "no"],
+            ["no (there is no such folder), ", "--"],
+        ),
         (["train", "quick/copy", "--set", "batch_size=many"], ["batch_size", "many", "whole"]),
         (
             ["show", "quick/highway-digits", "--set", "model.matrix=dense"],
@@ -185,6 +123,7 @@ def test_mistakes_end_in_one_sentence(arguments, parts, capsys, tmp_path, monkey
         ["bench", "--repeats", "-3"],
         ["bench", "--repeats", "many"],
         ["train", "quick/copy", "--at-once", "0"],
+        ["train", "quick/copy", "--seed", "x"],
         ["train", "quick/copy", "--minutes", "0"],
         ["sample", "run", "--length", "-5"],
         ["sample", "run", "--seed", str(2**64)],
@@ -211,7 +150,10 @@ def test_data_lists_and_verifies_what_is_missing(capsys, tmp_path, monkeypatch):
     rows = json.loads(capsys.readouterr().out)
     assert {row["dataset"] for row in rows} == {"mnist", "ptb"}
     assert all(row["state"] == "missing" for row in rows)
-    capsys.readouterr()
+    assert main(["data", "list", "--data-dir", str(tmp_path / "none")]) == 0
+    *_, looked, fetch = capsys.readouterr().out.splitlines()
+    assert looked.startswith(f"looked in {tmp_path}/none (there is no such folder), ")
+    assert fetch == f"to get what is missing: passnet data fetch --data-dir {tmp_path}/none"
     for more in ([], ["--json"]):
         assert main(["data", "verify", "ptb", "--data-dir", str(tmp_path), *more]) == 1
         advice = f"passnet: run `passnet data fetch ptb --data-dir {tmp_path}`\n"
@@ -230,7 +172,8 @@ def test_a_command_line_without_a_command_is_answered_with_the_help(words, parts
     assert [part for part in parts if part not in said.err] == []
 
 
-def test_the_bench_explains_itself_in_short_paragraphs(capsys):
+def test_the_bench_explains_itself_in_short_paragraphs(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "102")
     with pytest.raises(SystemExit):
         main(["bench", "--help"])
     paragraphs = capsys.readouterr().out.split("\n\n")[1:4]
@@ -274,27 +217,36 @@ def test_letters_the_encoding_lacks_are_spelled_out():
     assert done.returncode == 0 and "cuda:1 \\u2026;" in done.stdout
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        "list",
-        "show",
-        "train",
-        "evaluate",
-        "sample",
-        "export",
-        "data",
-        "report",
-        "reproduce",
-        "bench",
-        "doctor",
-    ],
-)
+COMMANDS = [
+    "list",
+    "show",
+    "train",
+    "evaluate",
+    "sample",
+    "export",
+    "data",
+    "report",
+    "reproduce",
+    "bench",
+    "doctor",
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help(command, capsys):
     with pytest.raises(SystemExit) as left:
         main([command, "--help"])
     assert left.value.code == 0
     assert len(capsys.readouterr().out) > 200
+
+
+@pytest.mark.parametrize("command", [[], *([command] for command in COMMANDS)])
+@pytest.mark.parametrize("width", [80, 120])
+def test_help_fits_a_terminal(command, width, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", str(width))
+    with pytest.raises(SystemExit):
+        main([*command, "--help"])
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= width
 
 
 @pytest.mark.parametrize(
@@ -304,7 +256,18 @@ def test_every_command_has_help(command, capsys):
             "train",
             ["[--seeds SEEDS]", "[--at-once N]", "[--minutes MINUTES]", "0..4", "one seed --seed"],
         ),
-        ("reproduce", ["[--seeds N]", "how many seeds of each row: 3", "0, 1 and 2", "0..4"]),
+        (
+            "reproduce",
+            [
+                "[--seeds SEEDS]",
+                "how many seeds of each row",
+                "which are seeds 0, 1 and 2",
+                "or which ones",
+                "0..4",
+                "passnet data fetch",
+                "passnet bench",
+            ],
+        ),
     ],
 )
 def test_help_names_values_and_gives_examples(command, parts, capsys):

@@ -18,7 +18,7 @@ from passnet.bench.cases import GPU_CASES
 from passnet.bench.contenders import Contender
 from passnet.bench.measure import Row, _calls, _in_one_thread, _of
 from passnet.bench.record import growth, ratios
-from passnet.cli import bench, doctor, main, training
+from passnet.cli import bench, main, training
 from passnet.cli.live import live
 from passnet.config.contender import BF16, WAYS, ContenderName
 from passnet.training.events import Evaluated, Started, Updated
@@ -266,6 +266,25 @@ def test_plain_lines_where_there_is_no_terminal(in_folder, capsys):
     said = capsys.readouterr()
     assert "starts: 6 updates" in said.err and "finished" in said.err
     assert "chance" in said.out and "runs/quick/copy/seed-0" in said.out
+    assert "  cross-entropy in nats  " in said.out and "Next: " not in said.out
+
+
+def test_the_result_fits_a_terminal_and_says_what_is_next(in_folder, capsys, monkeypatch):
+    assert train("quick/copy", *SMALL, "--quiet") == 0
+    folder = "runs/quick/copy/seed-0"
+    for width in (80, 120):
+        monkeypatch.setattr("passnet.cli.training.terminal_width", lambda width=width: width)
+        capsys.readouterr()
+        assert train(folder, "--quiet") == 0
+        header, row, *_, after = capsys.readouterr().out.splitlines()
+        assert row.startswith(folder) and max(len(header), len(row)) <= width
+        assert ("params" in header) == (width == 120)
+        assert after == f"Next: passnet report {folder}"
+    assert train("quick/copy", *SMALL, "--seeds", "0..1", "--quiet") == 0
+    assert capsys.readouterr().out.endswith("Next: passnet report runs/quick/copy\n")
+    assert main(["evaluate", folder, "--device", "cpu"]) == 0
+    shown = capsys.readouterr().out
+    assert "\ncross-entropy in nats  " in shown and " %  " in shown
 
 
 def test_a_narrow_terminal_keeps_counter_and_values():
@@ -314,38 +333,6 @@ def _command(how: list[str], out: str) -> dict:
     )
     assert done.returncode == 0, done.stderr[-2000:]
     return json.loads(done.stdout)
-
-
-def test_doctor_says_which_backends_run(capsys):
-    assert main(["doctor", "--json"]) == 0
-    found = json.loads(capsys.readouterr().out)
-    rows = [row for row in found["backends"] if row["device"] == "cpu"]
-    assert {row["backend"] for row in rows} >= {"eager", "reference"}
-    assert all(row["can_run"] == "yes" for row in rows if row["backend"] == "eager")
-    assert {row["cell"] for row in rows} == {"GRU", "LSTM", "UnitaryRNN", "Highway"}
-    assert {"torch", "altair", "jinja2", "vl-convert-python"} <= set(found["versions"])
-
-
-def test_doctor_begins_with_who_runs_layers_and_whether_that_is_fast(capsys, monkeypatch):
-    def first_line():
-        assert main(["doctor"]) == 0
-        return capsys.readouterr().out.splitlines()[0]
-
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
-    monkeypatch.setattr("passnet.ops.cpu.library._installed", "the compiled CPU scan was not built")
-    assert first_line() == (
-        "GRU and LSTM in float32 on the CPU run on: eager (slow: the CPU's compiled scan cannot "
-        "run, as the last table says)"
-    )
-    rows = [
-        {"device": device, "cell": cell, "dtype": "float32", "backend": engine, "can_run": "yes"}
-        for device, engine in (("cpu", "cpu"), ("cuda", "cuda"))
-        for cell in ("GRU", "LSTM")
-    ]
-    assert list(doctor._engines(rows)) == [
-        "GRU and LSTM in float32 on the CPU run on: cpu (compiled scan)",
-        "GRU and LSTM in float32 on the GPU run on: cuda (compiled kernels)",
-    ]
 
 
 def test_growth_is_told_size_by_size():

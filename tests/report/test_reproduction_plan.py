@@ -11,7 +11,8 @@ from passnet.config import ConfigurationError
 from passnet.experiments import get, names
 from passnet.report import ReportError
 from passnet.report.paper import BEYOND, TABLES
-from passnet.report.plan import Places, plan_steps, read_plan
+from passnet.report.plan import Places, plan_steps
+from passnet.report.plan import read_plan as whole_plan
 from passnet.report.read import read_run
 from passnet.report.targets import find_target, targets
 
@@ -64,6 +65,10 @@ def test_an_unknown_name_lists_the_known_ones(name):
 @pytest.fixture
 def places(tmp_path: Path) -> Places:
     return Places(tmp_path / "results", tmp_path / "runs")
+
+
+def read_plan(*arguments):
+    return whole_plan(*arguments).steps
 
 
 def states(steps) -> dict[tuple[str, int], str]:

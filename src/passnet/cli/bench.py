@@ -8,6 +8,7 @@ from pathlib import Path
 
 from passnet.cli.device import add_device, check_device
 from passnet.cli.errors import USAGE
+from passnet.cli.helping import Paragraphs
 from passnet.cli.numbers import count_of
 from passnet.cli.places import check_file
 from passnet.cli.signals import load_torch
@@ -35,7 +36,7 @@ def add(commands) -> None:
         "bench",
         help="time our layers against torch.nn, side by side",
         description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Paragraphs,
     )
     parser.add_argument("filter", nargs="?", default="", help="only cases whose line contains this")
     add_device(parser)

@@ -19,7 +19,7 @@ from passnet.cli import (
     training,
 )
 from passnet.cli.errors import explained, flushed
-from passnet.cli.helping import answer_with_help
+from passnet.cli.helping import Paragraphs, answer_with_help
 from passnet.cli.streams import ready_streams
 
 _COMMANDS = (listing, show, training, runs, export, data, report, reproduce, bench, doctor)
@@ -27,12 +27,14 @@ _COMMANDS = (listing, show, training, runs, export, data, report, reproduce, ben
 _DESCRIPTION = """\
 Low-rank passthrough networks: every experiment of the paper is one command away.
 
-  passnet list                                   what can be run
-  passnet show psmnist/lrd-gru-256-24            everything about one preset
-  passnet train quick/copy                       train it, watch it, resume it by the same command
-  passnet train char-lm/lrd-gru-1000-64 --text my.txt    the same model on your own text
+  passnet train quick/copy                train it, watch it, resume it likewise
+  passnet list                            what else can be trained
+  passnet show psmnist/lrd-gru-256-24     everything about one preset
+  passnet data fetch                      get MNIST and Penn Treebank
+  passnet train quick/character-stream --text my.txt    a model of your own text
   passnet sample runs/quick/character-stream/seed-0 --prompt "Memory "
-  passnet reproduce table1 --dry-run             what a table of the paper still needs
+  passnet report runs                     what runs have reached
+  passnet reproduce table1 --dry-run      what a table of the paper still needs
 """
 
 
@@ -53,7 +55,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="passnet",
         description=_DESCRIPTION,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Paragraphs,
     )
     answer_with_help(parser)
     parser.add_argument("--version", action="version", version=f"passnet {__version__}")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
+from collections.abc import Iterable
 from dataclasses import asdict
 
 from passnet.cli.errors import FAILED
 from passnet.cli.helping import answer_with_help
 from passnet.cli.tables import print_json, table
 from passnet.tasks.catalogue import DATASETS
-from passnet.tasks.data import FileStatus, fetch, list_files, search_path, verify
+from passnet.tasks.data import FileStatus, fetch, list_files, looked_in, verify
 
 
 def add(commands) -> None:
@@ -51,10 +52,12 @@ def add_data_dir(parser: argparse.ArgumentParser) -> None:
 
 
 def _list(args: argparse.Namespace) -> int:
-    _show(list_files(data_dir=args.data_dir), args)
+    found = list_files(data_dir=args.data_dir)
+    _show(found, args)
     if not args.json:
-        folders = ", ".join(str(folder) for folder in search_path(args.data_dir))
-        print(f"looked in {folders}")
+        print(f"looked in {looked_in(args.data_dir)}")
+    if not args.json and any(status.state == "missing" for status in found):
+        print(f"to get what is missing: {_fetch_command([], args)}")
     return 0
 
 
@@ -70,9 +73,13 @@ def _verify(args: argparse.Namespace) -> int:
     faulty = dict.fromkeys(status.dataset for status in found if status.state != "right")
     if not faulty:
         return 0
-    place = f" --data-dir {shlex.quote(args.data_dir)}" if args.data_dir else ""
-    print(f"passnet: run `passnet data fetch {' '.join(faulty)}{place}`", file=sys.stderr)
+    print(f"passnet: run `{_fetch_command(faulty, args)}`", file=sys.stderr)
     return FAILED
+
+
+def _fetch_command(datasets: Iterable[str], args: argparse.Namespace) -> str:
+    place = ["--data-dir", args.data_dir] if args.data_dir else []
+    return shlex.join(["passnet", "data", "fetch", *datasets, *place])
 
 
 def _show(found: list[FileStatus], args: argparse.Namespace) -> None:

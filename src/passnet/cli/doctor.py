@@ -19,22 +19,17 @@ if TYPE_CHECKING:
 
     from passnet import GRU, LSTM, Highway, UnitaryRNN
 
-_PACKAGES = (
-    "torch",
-    "triton",
-    "numpy",
-    "jaxtyping",
-    "safetensors",
-    "rich",
-    "tensorboard",
-    "altair",
-    "jinja2",
-    "vl-convert-python",
-    "onnx",
-    "onnx-ir",
-    "onnxscript",
-    "onnxruntime",
-)
+_PACKAGES = ("torch", "triton", "numpy", "jaxtyping", "safetensors", "rich")
+_EXTRAS = {
+    "tensorboard": (("tensorboard",), "`passnet train --tensorboard`"),
+    "report": (
+        ("altair", "jinja2", "vl-convert-python"),
+        "`passnet report --out`, `passnet reproduce` and `passnet bench --plot`",
+    ),
+    "onnx": (("onnx", "onnx-ir", "onnxscript", "onnxruntime"), "`passnet export`"),
+}
+"""Packages that only some commands need, by the name with which pip installs them."""
+_ABSENT = "not installed"
 
 
 def add(commands) -> None:
@@ -69,7 +64,7 @@ def run(args: argparse.Namespace) -> int:
     header = ("device", "cell", "dtype", "backend", "can run a 128-unit layer")
     parts = (
         "\n".join(_engines(backends)),
-        _versions_table(versions),
+        "\n".join((_versions_table(versions), *_missing_extras(versions))),
         table(("device", "what it is"), list(devices.items())),
         table(header, [tuple(row.values()) for row in backends]),
     )
@@ -96,6 +91,18 @@ def _engines(rows: list[dict[str, str]]) -> Iterator[str]:
             yield f"{' and '.join(names)} in float32 on the {place} run on: {engine} ({words})"
 
 
+def _missing_extras(versions: dict[str, str]) -> Iterator[str]:
+    """For each extra that is not installed, or not all of it, a line on what needs it."""
+    for extra, (packages, commands) in _EXTRAS.items():
+        missing = [name for name in packages if versions[name] == _ABSENT]
+        if missing:
+            yield f"{commands} need{'' if ' and ' in commands else 's'} {', '.join(missing)}: " + (
+                f"pip install '.[{extra}]' in passnet's folder"
+            )
+    if versions["triton"] == _ABSENT:
+        yield "triton is for torch.compile on a GPU; passnet's own kernels do without it"
+
+
 def _versions_table(versions: dict[str, str]) -> str:
     return table(("package", "version"), list(versions.items()))
 
@@ -104,11 +111,11 @@ def _versions() -> dict[str, str]:
     from importlib.metadata import PackageNotFoundError, version
 
     found = {"passnet": __version__, "python": platform.python_version()}
-    for name in _PACKAGES:
+    for name in (*_PACKAGES, *(name for packages, _ in _EXTRAS.values() for name in packages)):
         try:
             found[name] = version(name)
         except PackageNotFoundError:
-            found[name] = "not installed"
+            found[name] = _ABSENT
     return found
 
 

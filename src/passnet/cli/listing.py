@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
-from passnet.cli.tables import figure, print_json, table, thousands
+from passnet.cli.streams import terminal_width
+from passnet.cli.tables import print_json, thousands
 from passnet.config import ConfigurationError, printed_count
-from passnet.experiments import listing
+from passnet.experiments import get, listing
+
+_HEADER = (
+    "preset", "paper", "metric", "params", "printed", "size", "cell", "matrix", "in the paper",
+)  # fmt: skip
+_SPARE = ("in the paper", "matrix", "cell", "size", "printed", "metric", "params")
+_LEGEND = (
+    "paper: the test score that the paper prints. params: the model's trainable numbers; printed, "
+    "where there is room for it: how many the paper prints, which leaves some out.",
+    "Next: passnet show NAME tells everything about one, passnet train NAME trains it. Those that "
+    "read MNIST or Penn Treebank need passnet data fetch first; those in quick/ need nothing.",
+)
 
 
 def add(commands) -> None:
@@ -34,23 +47,32 @@ def run(args: argparse.Namespace) -> int:
         )
     if args.json:
         return 0
-    header = ("preset", "cell", "matrix", "size", "params", "paper's", "metric", "paper", "where")
-    cells = [
-        (
-            row["name"],
-            row["cell"],
-            row["matrix"],
-            row["size"],
-            thousands(row["parameters"]),
-            _printed(row["paper_parameters_printed"]),
-            row["metric"],
-            ("<" if row["paper_relation"] == "below" else "") + figure(row["paper_value"]),
-            row["table"] or "-",
-        )
-        for row in rows
-    ]
-    print(table(header, cells))
+    from passnet.report.columns import columns, wrapped
+
+    width = terminal_width()
+    print(columns(_HEADER, [_cells(row) for row in rows], width=width, spare=_SPARE))
+    if width is not None:
+        # Not in a pipe, where every line is a preset.
+        print("\n" + "\n".join(wrapped(text, width) for text in _LEGEND))
     return 0
+
+
+def _cells(row: dict[str, Any]) -> tuple[str, ...]:
+    from passnet.report.metric_words import metric_words
+    from passnet.report.paper import paper_score
+
+    paper = paper_score(get(row["name"])).partition(" in ")[0]
+    return (
+        row["name"],
+        "-" if row["paper_value"] is None else paper,
+        metric_words(row["metric"]),
+        thousands(row["parameters"]),
+        _printed(row["paper_parameters_printed"]),
+        str(row["size"]),
+        row["cell"],
+        row["matrix"],
+        row["table"] or "-",
+    )
 
 
 def _printed(text: str | None) -> str:

@@ -22,6 +22,16 @@ def count_of(words: str, *, low: int = 1) -> Callable[[str], int]:
     return read
 
 
+def whole_number(text: str) -> int:
+    """Any whole number; which ones are seeds, an experiment knows."""
+    try:
+        return int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is not a seed: give a whole number, such as 7"
+        ) from None
+
+
 def seed(text: str) -> int:
     """A whole number that PyTorch's generators take."""
     try:

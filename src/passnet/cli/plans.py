@@ -3,34 +3,43 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
-from passnet.cli.tables import table
-
-if TYPE_CHECKING:
-    from passnet.report.plan import Places, Step
-    from passnet.report.targets import Target
+from passnet.cli.streams import terminal_width
+from passnet.report.columns import columns, wrapped
+from passnet.report.numbers import duration, whole
+from passnet.report.plan import Places, Plan, Step
+from passnet.report.run_time import RunTime, share_of
+from passnet.report.targets import Target
 
 _WORDS = {
     "there": "there",
     "finished": "finished and to be copied",
     "unfinished": "to go on",
+    "short": "cut short",
     "missing": "missing",
     "blocked": "blocked",
 }
+_HEADER = ("preset", "there", "to go on", "cut short", "missing", "updates", "time of one")
 
 
-def plan_text(target: Target, steps: Sequence[Step]) -> str:
-    """One line for each preset with its seeds by what became of them, and the sums."""
-    counts = Counter(step.state for step in steps)
-    sums = ", ".join(f"{counts[state]} {words}" for state, words in _WORDS.items() if counts[state])
-    runs = f"{len(steps)} run{'s' if len(steps) > 1 else ''}"
-    header = ("preset", "seeds there", "to go on", "missing", "updates")
-    rows = [_row(name, [s for s in steps if s.experiment.name == name]) for name in target.presets]
-    lines = [f"{target.name}: {target.title}", table(header, rows), f"{runs}: {sums}"]
-    lines += [f"blocked: {step.note}" for step in steps if step.state == "blocked"]
-    return "\n".join(lines)
+def plan_text(target: Target, plan: Plan) -> str:
+    """One line for each preset with its seeds by what became of them, the sums, and the time that
+    what is left takes."""
+    counts = Counter(_kind(step) for step in plan.steps)
+    sums = ", ".join(f"{counts[kind]} {words}" for kind, words in _WORDS.items() if counts[kind])
+    runs = f"{len(plan.steps)} run{'s' if len(plan.steps) > 1 else ''}"
+    rows = []
+    for name in target.presets:
+        steps = [step for step in plan.steps if step.experiment.name == name]
+        rows.append(_row(name, steps, plan.times.get(name)))
+    width = terminal_width()
+    below = [f"{runs}: {sums}", *_times(plan), *_cut_short(plan.steps)]
+    below += [f"blocked: {step.note}" for step in plan.steps if step.state == "blocked"]
+    lines = [wrapped(text, width) for text in below]
+    shown = columns(_HEADER, rows, width=width, spare=("updates",))
+    return "\n".join((f"{target.name}: {target.title}", shown, *lines))
 
 
 def plan_record(target: Target, steps: Sequence[Step], places: Places) -> dict[str, Any]:
@@ -57,20 +66,79 @@ def plan_record(target: Target, steps: Sequence[Step], places: Places) -> dict[s
     }
 
 
-def _row(name: str, steps: Sequence[Step]) -> tuple[str, ...]:
+def _kind(step: Step) -> str:
+    return "short" if step.state == "missing" and step.short is not None else step.state
+
+
+def _row(name: str, steps: Sequence[Step], time: RunTime | None) -> tuple[str, ...]:
     experiment = steps[0].experiment
-    length = experiment.updates or f"{experiment.epochs} epochs"
+    length = f"{experiment.epochs} epochs" if experiment.updates is None else ""
+    if experiment.updates is not None:
+        length = f"{'≤ ' if experiment.patience else ''}{whole(experiment.updates)}"
+    left = any(step.state in ("unfinished", "missing") for step in steps)
     return (
         name,
         _seeds(steps, "there"),
         _seeds(steps, "finished", "unfinished"),
+        _seeds(steps, "short"),
         _seeds(steps, "missing", "blocked"),
-        str(length),
+        length,
+        ("not recorded" if time is None else _about(time)) if left else "",
     )
 
 
-def _seeds(steps: Sequence[Step], *states: str) -> str:
-    return ", ".join(_seed(step) for step in steps if step.state in states) or "-"
+def _about(time: RunTime) -> str:
+    sign = "≤ " if time.at_most else "≥ " if time.at_least else ""
+    return sign + duration(time.seconds)
+
+
+def _times(plan: Plan) -> Iterator[str]:
+    """How long the rest takes by what was recorded, and where."""
+    left = [step for step in plan.steps if step.state in ("unfinished", "missing")]
+    known = [step for step in left if step.experiment.name in plan.times]
+    times = {step.experiment.name: plan.times[step.experiment.name] for step in known}
+    least, most = (
+        any(getattr(time, bound) for time in times.values()) for bound in ("at_least", "at_most")
+    )
+    if known:
+        total = sum(
+            times[step.experiment.name].seconds * (1 - (share_of(step.run) if step.run else 0.0))
+            for step in known
+        )
+        bound = "about" if least == most else "at least" if least else "at most"
+        places = " and ".join(sorted({time.device for time in times.values()}))
+        which = f"{len(known)} of them" if len(known) < len(left) else "them"
+        yield (
+            f"time: {bound} {duration(total)} for {which}, one after another, by results of the "
+            f"same presets on {places}, which other runs may have shared"
+        )
+    if least:
+        yield "≥: the recorded runs were validated more rarely, which takes less time"
+    if most:
+        yield "≤: all updates at the recorded pace; such a run stops early by its own rule"
+    unknown = len(left) - len(known)
+    if unknown:
+        which = f"{unknown} of them" if known else "them"
+        yield f"time: for {which} it is not known: no run of the preset is recorded"
+
+
+def _cut_short(steps: Sequence[Step]) -> Iterator[str]:
+    """What there is of runs that count as missing because they were cut short."""
+    short = [(s.experiment, s.short) for s in steps if _kind(s) == "short" and s.short is not None]
+    if short:
+        yield "cut short: results that ended for want of time, or at fewer updates, are run again"
+    for planned, run in short:
+        if planned.updates is None:
+            reached = f"{whole(run.reached)} updates, less than its {planned.epochs} epochs"
+        else:
+            most = "at most " if planned.patience else ""
+            reached = f"{whole(run.reached)} of {most}{whole(planned.updates)} updates"
+        rule = "; stops early by its own rule" if planned.patience else ""
+        yield f"  {planned.name} seed {planned.seed} has {reached}{rule}"
+
+
+def _seeds(steps: Sequence[Step], *kinds: str) -> str:
+    return ", ".join(_seed(step) for step in steps if _kind(step) in kinds)
 
 
 def _seed(step: Step) -> str:
@@ -80,6 +148,6 @@ def _seed(step: Step) -> str:
     if step.state == "finished":
         return f"{seed} (finished)"
     if step.state == "unfinished" and run is not None:
-        return f"{seed} (update {run.reached})"
+        return f"{seed} (update {whole(run.reached)})"
     failed = run is not None and run.outcome is not None and run.outcome.value is None
     return f"{seed} (failed)" if failed else seed

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 import sys
 from pathlib import Path
 
 from passnet.cli.errors import FAILED
 from passnet.cli.places import check_page
+from passnet.cli.streams import terminal_width
 from passnet.config import ConfigurationError
 
 
@@ -59,9 +61,14 @@ def run(args: argparse.Namespace) -> int:
         write_page(folders, args.out, benchmarks=benchmarks, warn=warn)
         print(f"wrote {args.out}", file=sys.stderr)
     else:
-        text = text_report(folders, json=args.json, trials=args.trials, warn=warn)
+        text = text_report(
+            folders, json=args.json, trials=args.trials, width=terminal_width(), warn=warn
+        )
         if text:
             print(text)
+        if text and sys.stdout.isatty() and not args.json:
+            words = shlex.join(["passnet", "report", *args.folders, "--out", "report.html"])
+            print(f"The same and more as one page for a browser:\n  {words}")
     return FAILED if left_out else 0
 
 

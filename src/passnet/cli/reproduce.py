@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING
 from passnet.cli.data import add_data_dir
 from passnet.cli.device import add_device, check_device
 from passnet.cli.errors import INTERRUPTED
+from passnet.cli.helping import Paragraphs
 from passnet.cli.places import check_folder, check_page
-from passnet.cli.plans import plan_record, plan_text
 from passnet.cli.seeds import chosen_seeds
 from passnet.cli.signals import leaving_at_once
-from passnet.cli.tables import print_json, table
+from passnet.cli.streams import terminal_width
+from passnet.cli.tables import print_json
 from passnet.config import ConfigurationError, Experiment
 
 if TYPE_CHECKING:
@@ -24,15 +25,24 @@ if TYPE_CHECKING:
     from passnet.report.targets import Target
 
 _EPILOG = """\
-NAME is one of
+NAME is one of these, with its rows and with the runs that three seeds of each make:
 
-  table1     sequential permuted MNIST            figure2   the curves of copy, addition and table1
-  table2     characters of Penn Treebank          paper     all tables and figures of the paper
-  copy       the memory task in its three forms   beyond    our recipes at the paper's budgets
-  addition   the addition task                    all       the paper and beyond
-  highway    Highway networks, appendix A.1
+  table1     sequential permuted MNIST                     6 rows   18 runs
+  table2     characters of Penn Treebank                  13 rows   39 runs
+  copy       the memory task in its three forms           12 rows   36 runs
+  addition   the addition task                             1 row     3 runs
+  highway    Highway networks, appendix A.1                2 rows    6 runs
+  figure2    the curves of copy, addition and table1      19 rows   57 runs
+  paper      all tables and figures of the paper          34 rows  102 runs
+  beyond     our recipes at the paper's budgets            9 rows   27 runs
+  all        the paper and beyond                         43 rows  129 runs
 
-or a preset or a group of presets that `passnet list` shows, such as copy-500.
+or a preset or a group of presets that `passnet list` shows, such as copy-500. For the speed tables
+there is `passnet bench`.
+
+table1 and highway read MNIST, table2 Penn Treebank, and beyond reads both: get them first, by
+`passnet data fetch`. copy and addition need no files. --dry-run says what is missing and, where
+results of the same presets tell, how long it takes.
 
 Results that are there are not run again. The others train in --runs, with their checkpoints: on a
 GPU all but the language models together, six at a time, then the seeds of each language model; on
@@ -59,15 +69,15 @@ def add(commands) -> None:
         description="Find which runs of a table or figure of the paper have no result yet, train "
         "them as the paper did, and rebuild the page that compares all results with the paper.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Paragraphs,
     )
     parser.add_argument("name", metavar="NAME", help="a table or figure, as listed below")
     parser.add_argument(
         "--seeds",
         default="3",
-        metavar="N",
-        help="how many seeds of each row: 3, as without this, are seeds 0, 1 and 2; or which, a "
-        "range or a list such as 0..4 or 1,5",
+        metavar="SEEDS",
+        help="how many seeds of each row, counted from 0 (default 3, which are seeds 0, 1 and 2), "
+        "or which ones, as a range such as 0..4 or a list such as 1,5",
     )
     add_device(parser)
     add_data_dir(parser)
@@ -104,6 +114,8 @@ def run(args: argparse.Namespace) -> int:
 
 def _planned(args: argparse.Namespace) -> int:
     check_device(args.device)
+    from passnet.cli.plans import plan_record, plan_text
+    from passnet.cli.task_data import missing_data
     from passnet.report.plan import Places, read_plan
     from passnet.report.targets import find_target
 
@@ -117,12 +129,17 @@ def _planned(args: argparse.Namespace) -> int:
     check_folder("--results", places.results, written=False)
     check_folder("--runs", places.runs, written=False)
     check_page("--out", args.out, written=not args.dry_run)
-    steps = read_plan(target.presets, seeds, places)
+    plan = read_plan(target.presets, seeds, places)
+    steps = plan.steps
     if args.dry_run:
         if args.json:
             print_json(plan_record(target, steps, places))
         else:
-            print(plan_text(target, steps))
+            print(plan_text(target, plan))
+            open_ = [s.experiment.task for s in steps if s.state in ("unfinished", "missing")]
+            fetch = missing_data(open_, args.data_dir)
+            if fetch:
+                print(f"data are missing, so first: {fetch}")
             print(f"nothing was run; without --dry-run, runs train in {places.runs}")
         return 0
     _check(steps, places)
@@ -131,13 +148,13 @@ def _planned(args: argparse.Namespace) -> int:
     missing = [step.experiment for step in steps if step.state in ("unfinished", "missing")]
     turns = batches(missing, args.device)
     if not args.quiet:
-        print(plan_text(target, steps), file=sys.stderr, flush=True)
+        print(plan_text(target, plan), file=sys.stderr, flush=True)
     finished = [step.experiment for step in steps if step.state == "finished"]
     status, written = _carry_out(finished, turns, places, args)
     if status == INTERRUPTED:
         return status
     if args.json:
-        steps = read_plan(target.presets, seeds, places)
+        steps = read_plan(target.presets, seeds, places).steps
         print_json(plan_record(target, steps, places) | {"written": [str(p) for p in written]})
         return status
     print(_rows(target, places))
@@ -190,14 +207,15 @@ def _carry_out(
 
 
 def _rows(target: Target, places: Places) -> str:
-    from passnet.report.alike import alike
     from passnet.report.groups import group_runs
-    from passnet.report.lines import HEADER, write_line
     from passnet.report.read import find_runs
+    from passnet.report.text_tables import sections, text_table
 
     runs = find_runs([places.results]) if places.results.is_dir() else []
-    groups = {group.name: group for group in group_runs(runs) if group.is_preset}
-    shared = alike(target.presets, groups.values())
-    lines = [write_line(name, groups.get(name), said=shared.remarks) for name in target.presets]
-    rows = table(HEADER, [line.cells for line in lines])
-    return f"{rows}\n\n{shared.sentence}" if shared.sentence else rows
+    tables = sections([group for group in group_runs(runs) if group.is_preset])
+    wanted = set(target.presets)
+    return "\n\n".join(
+        text_table(section, width=terminal_width())
+        for section in tables
+        if wanted & {group.name for group in section.groups}
+    )

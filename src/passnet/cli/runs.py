@@ -10,7 +10,7 @@ from passnet.cli.device import add_device, check_device
 from passnet.cli.numbers import count_of, seed, temperature
 from passnet.cli.places import check_run
 from passnet.cli.signals import load_torch
-from passnet.cli.tables import figure, print_json, table
+from passnet.cli.tables import print_json, table
 
 
 def add(commands) -> None:
@@ -67,7 +67,13 @@ def _evaluate(args: argparse.Namespace) -> int:
             {"run": args.run_folder, "split": args.split, "scores": scores, "chance": chance}
         )
         return 0
-    rows = [(name, figure(value), figure(chance.get(name))) for name, value in scores.items()]
+    from passnet.report.metric_words import metric_words
+    from passnet.report.numbers import score
+
+    rows = [
+        (metric_words(name), score(name, value), score(name, chance.get(name)))
+        for name, value in scores.items()
+    ]
     print(table((f"{args.split} metric", "value", "chance"), rows))
     return 0
 

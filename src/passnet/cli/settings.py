@@ -18,6 +18,8 @@ def typed_settings(experiment: Experiment) -> dict[str, str]:
         holder, name = _place(experiment, key)
         if isinstance(holder, Model) and not holder.serves(name):
             continue
+        if name == "sizes" and getattr(holder, "source", None) == "mnist":
+            continue  # those of synthetic digits
         if not isinstance(plain, dict) or "kind" in plain:
             found[key] = _typed(getattr(holder, name))
     return found

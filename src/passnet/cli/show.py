@@ -7,14 +7,9 @@ import argparse
 from passnet.cli.choice import add_names, add_overrides, chosen_experiment, chosen_names
 from passnet.cli.settings import typed_settings
 from passnet.cli.signals import load_torch
-from passnet.cli.tables import figure, print_json, table
-from passnet.config import (
-    METRICS,
-    ConfigurationError,
-    Experiment,
-    parameter_counts,
-    to_json,
-)
+from passnet.cli.streams import terminal_width
+from passnet.cli.tables import print_json, table
+from passnet.config import ConfigurationError, Experiment, parameter_counts, to_json
 
 
 def add(commands) -> None:
@@ -54,11 +49,11 @@ def run(args: argparse.Namespace) -> int:
         return 0
     whose = "the paper's" if experiment.protocol == "paper" else "passnet's own"
     print(f"{experiment.name} (protocol: {whose})\n")
-    print(_paper(experiment))
-    if experiment.aim is not None:
-        print(f"aim: {experiment.aim.metric} {figure(experiment.aim.value)}")
-    for note in experiment.notes:
-        print(f"note: {note}")
+    from passnet.cli.preset_text import about, next_steps
+    from passnet.report.columns import wrapped
+
+    width = terminal_width()
+    print("\n".join(wrapped(text, width) for text in about(experiment)))
     convention = "" if counts.paper is None else f", {counts.paper} by the paper's convention"
     print(f"\nparameters: {counts.model} as built{convention}")
     print(table(("parameter", "shape"), list(shapes.items())))
@@ -66,22 +61,8 @@ def run(args: argparse.Namespace) -> int:
     print(table(("backend", "can run it"), list(backends.items())))
     print("\nsettings (change any with --set 'key=value'):")
     print(table(("key", "value"), list(typed_settings(experiment).items())))
+    print("", *next_steps(experiment, args), sep="\n")
     return 0
-
-
-def _paper(experiment: Experiment) -> str:
-    paper = experiment.paper
-    if paper is None:
-        return "the paper has no number for this"
-    relation = "below " if paper.relation == "below" else ""
-    words = [f"paper ({paper.where}): {paper.metric} {relation}{figure(paper.value)}"]
-    if paper.validation is not None:
-        words.append(f"validation {figure(paper.validation)}")
-    if paper.updates is not None:
-        words.append(f"within {paper.updates} updates")
-    if paper.parameters is not None:
-        words.append(f"{paper.parameters} parameters")
-    return ", ".join(words) + f"  [{METRICS[paper.metric].meaning}]"
 
 
 def _sizes(experiment: Experiment) -> tuple[int, int]:

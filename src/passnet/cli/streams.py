@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import shutil
 import sys
 
 
@@ -20,3 +21,8 @@ def ready_streams() -> None:
 def discard_output() -> None:
     """Forget what could not be written: it would fail once more when Python ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def terminal_width() -> int | None:
+    """How wide the terminal is that standard output goes to; None for a file or a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None

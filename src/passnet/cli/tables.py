@@ -38,11 +38,6 @@ def thousands(count: int | None, unit: int = 1) -> str:
     return str(count)
 
 
-def figure(value: float | None) -> str:
-    """A metric with four significant digits."""
-    return "-" if value is None else f"{value:.4g}"
-
-
 def _text(cell: object) -> str:
     return "-" if cell is None else f"{cell:.4g}" if isinstance(cell, float) else str(cell)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,9 +13,11 @@ from passnet.cli.choice import add_names, add_overrides
 from passnet.cli.data import add_data_dir
 from passnet.cli.device import add_device, check_device
 from passnet.cli.errors import INTERRUPTED, failure_status
-from passnet.cli.numbers import count_of, minutes
+from passnet.cli.helping import Paragraphs
+from passnet.cli.numbers import count_of, minutes, whole_number
 from passnet.cli.signals import leaving_at_once
-from passnet.cli.tables import figure, print_json, table, thousands
+from passnet.cli.streams import terminal_width
+from passnet.cli.tables import print_json, thousands
 from passnet.cli.training_plans import training_plans
 from passnet.cli.wording import as_options, in_options
 from passnet.config import Experiment
@@ -32,7 +35,7 @@ average of the last third) depended on how many there were to be.
   passnet train quick/copy
   passnet train copy-500/lrd-gru-128-50 --seeds 0..4
   passnet train psmnist/lrd-gru-128-24 psmnist/lr-gru-128-24 --seeds 0..2
-  passnet train psmnist/lrd-gru-256-24 --set batch_size=128 optimiser.learning_rate=2e-3
+  passnet train psmnist/lrd-gru-256-24 --set batch_size=128 model.size=512
   passnet train quick/character-stream --text my.txt
   passnet train char-lm/gru-1000-dropout --minutes 30
   torchrun --nproc-per-node 2 -m passnet train quick/copy
@@ -43,6 +46,9 @@ which character follows the last one how often.
 Exit status: 0 done, 1 the run failed, 2 a wrong argument or missing data, 130 stopped by a signal.
 """
 
+_HEADER = ("run", "metric", "test", "chance", "paper", "params", "updates", "time", "on")
+_SPARE = ("on", "params", "time", "updates", "metric")
+
 
 def add(commands) -> None:
     """Register the command."""
@@ -51,7 +57,7 @@ def add(commands) -> None:
         help="train presets, or go on with a run's folder",
         description="Train presets as the paper did, or go on with the run in a folder.",
         epilog=_EPILOG,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        formatter_class=Paragraphs,
     )
     add_names(
         parser,
@@ -60,7 +66,9 @@ def add(commands) -> None:
         help="a preset, or the folder of a run; several train side by side on a GPU",
     )
     add_overrides(parser)
-    parser.add_argument("--seed", type=int, help="seed of the run (the preset's, usually 0)")
+    parser.add_argument(
+        "--seed", type=whole_number, help="seed of the run (the preset's, usually 0)"
+    )
     parser.add_argument(
         "--seeds",
         metavar="SEEDS",
@@ -159,25 +167,33 @@ def _print_results(
         records = [result.record() for _, result in pairs]
         print_json(records if args.seeds or len(plans) > 1 else records[0])
         return
-    header = ("run", "metric", "test", "chance", "paper", "params", "updates", "seconds", "on")
+    from passnet.report.columns import columns
+    from passnet.report.metric_words import metric_words
+    from passnet.report.numbers import duration, score, whole
+
     rows = [
         (
             str(folder),
-            result.metric,
-            figure(result.value),
-            figure(result.chance.get(result.metric)),
-            figure(result.paper_value),
+            metric_words(result.metric),
+            *(
+                score(result.metric, value)
+                for value in (result.value, result.chance.get(result.metric), result.paper_value)
+            ),
             thousands(result.parameters),
-            result.updates,
-            round(result.seconds, 1),
+            whole(result.updates),
+            duration(result.seconds),
             f"{result.device}, {result.backend}",
         )
         for folder, result in pairs
     ]
-    print(table(header, rows))
+    print(columns(_HEADER, rows, width=terminal_width(), spare=_SPARE))
     for folder, result in pairs:
         if result.cut_short:
             more = "with more, or without --minutes, it goes on"
             print(f"{folder} ended early, {result.stopped}: {more}")
     for note in dict.fromkeys(note for experiment, _ in plans for note in experiment.notes):
         print(f"note: {note}")
+    if terminal_width() is not None:
+        folders = [folder if len(pairs) == 1 else folder.parent for folder, _ in pairs]
+        places = dict.fromkeys(map(str, folders))
+        print(f"Next: {shlex.join(['passnet', 'report', *places])}")

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from passnet.cli.choice import chosen_experiment, chosen_names
-from passnet.cli.places import check_folder, no_run
+from passnet.cli.places import check_folder, check_run, no_run
 from passnet.cli.seeds import listed_seeds
 from passnet.config import ConfigurationError, Experiment
 from passnet.config.run_folder import EXPERIMENT_FILE
@@ -28,6 +28,8 @@ def training_plans(args: argparse.Namespace) -> list[tuple[Experiment, Path]]:
             continue
         if name not in names() and Path(name).is_dir():
             raise ConfigurationError(f"{no_run(Path(name))}, or a preset that `passnet list` shows")
+        if name not in names() and name.startswith(("runs/", "./", "/", "../", "~")):
+            check_run(Path(name))
         preset = chosen_experiment(name, args)
         for seed in seeds:
             experiment = preset if seed is None else dataclasses.replace(preset, seed=seed)

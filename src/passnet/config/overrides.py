@@ -11,7 +11,7 @@ from passnet.config.experiment import Experiment
 from passnet.config.fields import allowed, field_types, signature
 from passnet.config.identity import DESCRIPTION
 from passnet.config.metrics import METRICS
-from passnet.config.nearest import suggestion
+from passnet.config.nearest import nearest
 from passnet.config.plain import class_of, decode, encode, from_json, to_json
 from passnet.config.text import parse
 
@@ -117,7 +117,8 @@ def _remedy(key: str, plain: dict[str, Any]) -> str:
     same = [known for known in keys if known.rpartition(".")[2] == last]
     if same:
         return f"perhaps you meant {same[0]!r}"
-    return suggestion(key, keys)
+    found = nearest(key, keys)
+    return f"perhaps you meant {found!r}" if found else "`passnet show NAME` lists the keys"
 
 
 def _settable(key: str) -> bool:

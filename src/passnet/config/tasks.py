@@ -216,8 +216,13 @@ def training_examples(task: Task) -> int | None:
         return None
     if isinstance(task, CopyTask | AdditionTask):
         return task.train_size
-    train, valid, _ = _MNIST if task.source == "mnist" else task.sizes
+    train, valid, _ = digit_splits(task)
     return train if task.hold_out else train + valid
+
+
+def digit_splits(task: SequentialMnistTask | FlatMnistTask) -> tuple[int, int, int]:
+    """How many digits of training, validation and test there are."""
+    return _MNIST if task.source == "mnist" else task.sizes
 
 
 def _check_digits(task: SequentialMnistTask | FlatMnistTask) -> None:

@@ -10,8 +10,9 @@ from typing import Literal
 from passnet.config import Experiment, differences
 from passnet.config.run_folder import EXPERIMENT_FILE
 from passnet.experiments import get
-from passnet.report.groups import as_often, out_of_time
+from passnet.report.groups import as_long, as_often, out_of_time
 from passnet.report.read import Run, find_runs, read_run
+from passnet.report.run_time import RunTime, run_time
 
 State = Literal["there", "finished", "unfinished", "missing", "blocked"]
 
@@ -39,20 +40,32 @@ class Step:
     state: `there` among the results; `finished` and only to be copied there; `unfinished` and to go
     on; `missing`; or `blocked` by a run of other settings, which `note` describes.
     run: what is there of it.
+    short: of a run that is missing, the longest of the results that was cut short.
     """
 
     experiment: Experiment
     state: State
     run: Run | None = None
     note: str = ""
+    short: Run | None = None
 
 
-def read_plan(presets: Sequence[str], seeds: Sequence[int], places: Places) -> list[Step]:
+@dataclass(frozen=True)
+class Plan:
+    """The steps, and how long such runs took by preset, where some are among the results."""
+
+    steps: list[Step]
+    times: dict[str, RunTime]
+
+
+def read_plan(presets: Sequence[str], seeds: Sequence[int], places: Places) -> Plan:
     """The plan for what is in the folders now."""
     results = find_runs([places.results]) if places.results.is_dir() else []
+    times = {name: run_time(get(name), results) for name in presets}
     wanted = [places.run(_seeded(name, seed)) for name in presets for seed in seeds]
     begun = [read_run(path) for path in wanted if (path / EXPERIMENT_FILE).is_file()]
-    return plan_steps(presets, seeds, places, results=results, begun=begun)
+    steps = plan_steps(presets, seeds, places, results=results, begun=begun)
+    return Plan(steps, {name: time for name, time in times.items() if time is not None})
 
 
 def plan_steps(
@@ -82,7 +95,8 @@ def plan_steps(
             if same:
                 steps.append(Step(experiment, "there", same[0]))
             else:
-                steps.append(_open_step(experiment, places, at))
+                short = _longest(finished.get((name, seed), []), experiment)
+                steps.append(replace(_open_step(experiment, places, at), short=short))
     return steps
 
 
@@ -97,6 +111,12 @@ def _open_step(experiment: Experiment, places: Places, at: dict[Path, Run]) -> S
     # A run that began goes on as it began.
     ended = run.outcome is not None and not out_of_time(run)
     return Step(run.experiment, "finished" if ended else "unfinished", run)
+
+
+def _longest(runs: Iterable[Run], experiment: Experiment) -> Run | None:
+    """Of results of the same settings, all of them cut short, the one with the most updates."""
+    same = [run for run in runs if not differences(experiment, as_long(as_often(run.experiment)))]
+    return max(same, key=lambda run: run.reached, default=None)
 
 
 def _seeded(name: str, seed: int) -> Experiment:

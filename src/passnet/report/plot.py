@@ -3,57 +3,106 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from passnet.report.curves import Curve, above_zero, spans_decades
-from passnet.report.numbers import significant
+from passnet.report.columns import cut, wrapped
+from passnet.report.curves import Curve, above_zero, spans_decades, thinned
+from passnet.report.numbers import significant, whole
 
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_AXIS, _MARGIN = 10, 4
+_POINTS = 60
+_BEYOND = 0.3
+"""How far the vertical axis goes beyond the middle of the values, in units of its height."""
 
 
 def text_plot(
-    curves: Sequence[Curve], title: str, *, width: int = 64, height: int = 14, unit: str = "update"
+    curves: Sequence[Curve],
+    title: str,
+    *,
+    width: int = 78,
+    height: int = 16,
+    unit: str = "update",
+    percent: bool = False,
 ) -> str:
-    """The curves with axes and a legend; each ends in the letter of its series.
+    """The curves with axes and a legend; letters to the right stand where series end.
 
-    The vertical axis is logarithmic where the values span decades.
+    The vertical axis is logarithmic where the values span decades. It holds nine tenths of the
+    values and as much around them as is not far away; curves run along its ends where they leave
+    it. `percent` writes fractions as percentages.
     """
     log = spans_decades(y for curve in curves for _, y in curve.points)
     if log:
         curves = [replace(curve, points=above_zero(curve.points)) for curve in curves]
         curves = [curve for curve in curves if curve.points]
-    xs = [x for curve in curves for x, _ in curve.points]
-    ys = [y for curve in curves for _, y in curve.points]
     raised: Callable[[float], float] = math.log10 if log else float
+    across = width - _AXIS - _MARGIN
+    xs = [x for curve in curves for x, _ in curve.points]
     low_x, high_x = _widened(min(xs), max(xs))
-    low_y, high_y = _widened(raised(min(ys)), raised(max(ys)))
-    canvas = [[0] * width for _ in range(height)]
+    values = [raised(y) for curve in curves for _, y in curve.points]
+    low_y, high_y = _range(curves, raised)
+    canvas = [[0] * across for _ in range(height)]
 
     def place(x: float, y: float) -> tuple[int, int]:
-        column = round((x - low_x) / (high_x - low_x) * (2 * width - 1))
-        row = round((high_y - raised(y)) / (high_y - low_y) * (4 * height - 1))
+        column = round((x - low_x) / (high_x - low_x) * (2 * across - 1))
+        inside = min(max(raised(y), low_y), high_y)
+        row = round((high_y - inside) / (high_y - low_y) * (4 * height - 1))
         return column, row
 
-    letters = dict(zip(dict.fromkeys(curve.series for curve in curves), _LETTERS, strict=False))
-    ends = []
+    ends: dict[str, list[int]] = {}
     for curve in curves:
         dots = [place(x, y) for x, y in curve.points]
         for start, end in zip(dots, dots[1:] or dots, strict=False):
             _line(canvas, start, end)
-        ends.append((letters.get(curve.series, "*"), *dots[-1]))
-    rows = [[chr(0x2800 + dots) if dots else " " for dots in line] for line in canvas]
-    for letter, column, row in ends:
-        _put_letter(rows, letter, column // 2, row // 4)
-    lines = [title + (", logarithmic" if log else "")]
-    lines += _with_axis(rows, low_y, high_y, log=log)
-    left, right = f"{low_x:.0f}", f"{high_x:.0f} {unit}s"
-    lines.append(" " * 10 + left + right.rjust(width - len(left) + 1))
+        ends.setdefault(curve.series, []).append(dots[-1][1] // 4)
+    letters = dict(zip(ends, LETTERS + "*" * len(ends), strict=False))
+    marks = _marks(
+        {letters[series]: statistics.fmean(rows) for series, rows in ends.items()}, height
+    )
+    rows = ["".join(chr(0x2800 + dots) if dots else " " for dots in line) for line in canvas]
+    labels = _axis(low_y, high_y, height, shown=lambda v: (100 if percent else 1) * _raise(v, log))
+    aside = _aside(values, low_y, high_y, log=log, percent=percent)
+    lines = [wrapped(title + aside, width)]
+    for number, row in enumerate(rows):
+        label = labels.get(number, "")
+        axis = f"{label:>{_AXIS - 2}} {'┤' if label else '│'}"
+        lines.append(f"{axis}{row} {marks[number]}")
+    lines.append(f"{'':{_AXIS - 2}} └{'─' * across}")
+    left, right = whole(low_x), f"{whole(high_x)} {unit}s"
+    lines.append(" " * _AXIS + left + right.rjust(across - len(left)))
     for series, letter in letters.items():
-        count = sum(curve.series == series for curve in curves)
-        lines.append(f"  {letter} {series}" + (f", {count} seeds" if count > 1 else ""))
+        count = len(ends[series])
+        seeds = f", {count} seeds" if count > 1 else ""
+        lines.append(f"  {letter} {cut(series, width - 4 - len(seeds))}{seeds}")
     return "\n".join(line.rstrip() for line in lines)
+
+
+def _range(curves: Sequence[Curve], raised: Callable[[float], float]) -> tuple[float, float]:
+    """The ends of the vertical axis; each curve has the same say in it, however many its points."""
+    values = sorted(raised(y) for c in curves for _, y in thinned(c.points, _POINTS))
+    low, high = values[0], values[-1]
+    if len(values) > 2:
+        cuts = statistics.quantiles(values, n=20, method="inclusive")
+        beyond = _BEYOND * (cuts[-1] - cuts[0])
+        low, high = max(low, cuts[0] - beyond), min(high, cuts[-1] + beyond)
+    return _widened(low, high)
+
+
+def _aside(values: Sequence[float], low: float, high: float, *, log: bool, percent: bool) -> str:
+    """What the title has to add: the unit, the axis, and what lies beyond it."""
+    times = 100 if percent else 1
+    words = [", %"] if percent else []
+    words += [", logarithmic"] if log else []
+    words += [f"; highest {significant(times * _raise(max(values), log))}"] * (max(values) > high)
+    words += [f"; lowest {significant(times * _raise(min(values), log))}"] * (min(values) < low)
+    return "".join(words)
+
+
+def _raise(value: float, log: bool) -> float:
+    return 10**value if log else value
 
 
 def _widened(low: float, high: float) -> tuple[float, float]:
@@ -71,11 +120,22 @@ def _line(canvas: list[list[int]], start: tuple[int, int], end: tuple[int, int])
         canvas[row // 4][column // 2] |= _DOTS[row % 4][column % 2]
 
 
-def _put_letter(rows: list[list[str]], letter: str, column: int, row: int) -> None:
-    """At the end of the curve, or as near to it as other letters leave room."""
-    while column > 0 and rows[row][column].isascii() and rows[row][column] != " ":
-        column -= 1
-    rows[row][column] = letter
+def _marks(wanted: dict[str, float], height: int) -> list[str]:
+    """For each row the letter that stands there: in the order of their ends, each as near to its
+    own as others allow. Where there are more letters than rows, several share one."""
+    letters = sorted(wanted, key=lambda letter: wanted[letter])
+    count = len(letters)
+    rows = [round(wanted[letter]) for letter in letters]
+    for k in range(1, count):
+        rows[k] = max(rows[k], rows[k - 1] + 1)
+    for k in reversed(range(count)):
+        rows[k] = min(rows[k], height - count + k)
+    if count > height:
+        rows = [k * height // count for k in range(count)]
+    marks = [""] * height
+    for letter, row in zip(letters, rows, strict=True):
+        marks[row] += letter
+    return marks
 
 
 def _apart(values: Sequence[float]) -> list[str]:
@@ -88,13 +148,11 @@ def _apart(values: Sequence[float]) -> list[str]:
     return written
 
 
-def _with_axis(rows: list[list[str]], low: float, high: float, *, log: bool) -> list[str]:
-    last = len(rows) - 1
-    marked = [number for number in range(len(rows)) if number % 4 == 0 or number == last]
-    values = [high - (high - low) * number / last for number in marked]
-    labels = dict(zip(marked, _apart([10**v if log else v for v in values]), strict=True))
-    lines = []
-    for number, row in enumerate(rows):
-        label = labels.get(number, "")
-        lines.append(f"{label:>8} ┤{''.join(row)}" if label else f"{'':8} │{''.join(row)}")
-    return [*lines, f"{'':8} └{'─' * len(rows[0])}"]
+def _axis(
+    low: float, high: float, height: int, *, shown: Callable[[float], float]
+) -> dict[int, str]:
+    """The numbers beside some rows."""
+    last = height - 1
+    marked = [number for number in range(height) if number % 5 == 0 or number == last]
+    values = [shown(high - (high - low) * number / last) for number in marked]
+    return dict(zip(marked, _apart(values), strict=True))

@@ -54,6 +54,11 @@ def find_target(name: str) -> Target:
             "figure1 is a drawing of the structures, so there is nothing to run: "
             f"what can be reproduced is {_list(known)}"
         )
+    if spelled in ("speed", "bench", "benchmark", "benchmarks"):
+        raise ConfigurationError(
+            f"{name}: timings are not runs that are trained: `passnet bench` takes them on this "
+            "machine"
+        )
     groups = dict.fromkeys(preset.partition("/")[0] for preset in names())
     found = nearest(name, [*known, *groups, *names()])
     hint = "" if found is None else f"perhaps you meant {found!r}; "

@@ -1,23 +1,35 @@
-"""The report for a terminal: one table, then the curves as text; or the same as JSON."""
+"""The report for a terminal: tables, curves and a summary; or the same as JSON."""
 
 from __future__ import annotations
 
 import json as json_module
 from collections.abc import Callable, Iterable, Sequence
 
-from passnet.config import METRICS
 from passnet.config.run_folder import EXPERIMENT_FILE
 from passnet.report import numbers
-from passnet.report.alike import alike
+from passnet.report.columns import wrapped
 from passnet.report.curves import group_curves
-from passnet.report.describe import no_score
 from passnet.report.errors import NothingThere
-from passnet.report.groups import Group, group_runs
-from passnet.report.paper import BEYOND, TABLES, compare
+from passnet.report.groups import SOLVED, Group, group_runs
+from passnet.report.metric_words import metric_words
+from passnet.report.overview import all_runs, in_words, overview
+from passnet.report.paper import TABLES, TEST_DIGITS
 from passnet.report.plot import text_plot
 from passnet.report.read import Folder, find_runs
 from passnet.report.records import curve_metric, record
-from passnet.report.text_tables import task_of, text_tables, title_of
+from passnet.report.text_tables import Section, sections, text_table
+
+_NARROWEST, _WIDEST = 40, 100
+_LEGEND = (
+    "passnet: the mean test score of the seeds ± their standard deviation, or the median and the "
+    "range of scores that differ by factors.",
+    "verdict: that mean beside the paper's number. It matches where the two differ by no more than "
+    "the standard deviation of the seeds, half of the paper's last digit or, for an accuracy, the "
+    f"standard error of a test on {numbers.whole(TEST_DIGITS)} digits. A bound (<) is reached "
+    "where the score of every seed is below it; partly reached where some are, or where a mean "
+    "matches and some seeds failed. Where the paper has no number for a memory task, it is solved "
+    f"below {SOLVED:g} nats.",
+)
 
 
 def text_report(
@@ -25,14 +37,17 @@ def text_report(
     *,
     json: bool = False,
     trials: bool = False,
+    width: int | None = None,
     warn: Callable[[str], None] | None = None,
 ) -> str:
     """The runs in and below the folders as tables and curves, or as one JSON document.
 
     Seeds of one experiment share a row: the mean of their test scores ± the sample standard
-    deviation, or the median and the range of scores that differ by factors. Trials of a preset,
-    runs with changed settings, are left out of tables and curves where the preset itself was run,
-    unless `trials` asks for them; JSON has them always. A damaged run is an error or, with `warn`,
+    deviation, or the median and the range of scores that differ by factors. Presets of a table
+    with runs that have none themselves are rows too. Trials of a preset, runs with changed
+    settings, are left out of tables and curves where the preset itself was run, unless `trials`
+    asks for them; JSON has them always. Lines are at most `width` letters long; without it a row
+    is one line with everything. A damaged run is an error or, with `warn`,
     left out and told to it; where nothing else is there, the text is empty and the JSON an empty
     list.
     """
@@ -55,8 +70,12 @@ def text_report(
     if not groups:
         return ""
     shown = groups if trials else _without_trials(groups)
-    parts = [*text_tables(shown), *_left_out(len(groups) - len(shown)), *_remarks(shown)]
-    return "\n\n".join((*parts, *_plots(shown)))
+    tables = sections(shown)
+    parts = [text_table(section, width=width) for section in tables]
+    parts += [plot for section in tables for plot in _plots(section, width)]
+    closing = [*_legend(tables), *_summary(groups), *_left_out(len(groups) - len(shown))]
+    parts.append("\n".join(wrapped(text, width) for text in closing))
+    return "\n\n".join(parts)
 
 
 def _without_trials(groups: Sequence[Group]) -> list[Group]:
@@ -65,52 +84,43 @@ def _without_trials(groups: Sequence[Group]) -> list[Group]:
     return [group for group in groups if group.name not in presets or group.is_preset]
 
 
+def _legend(tables: Sequence[Section]) -> tuple[str, ...]:
+    """What columns mean, where a table has some that need it."""
+    return _LEGEND if any(section.presets for section in tables) else ()
+
+
+def _summary(groups: Sequence[Group]) -> list[str]:
+    """How much was run and, where rows of the paper were, how much of it."""
+    runs = [run for group in groups for run in all_runs(group)]
+    done = sum(run.outcome is not None for run in runs)
+    found = overview(groups)
+    counts = [f"{done} with a result, which took {found.hours}"] if done else []
+    counts += [f"{len(runs) - done} without a result yet"] if len(runs) > done else []
+    lines = [f"{len(runs)} run{'s' if len(runs) > 1 else ''}: {', '.join(counts)}."]
+    rows = {name for table in TABLES for name in table.presets}
+    if any(group.is_preset and group.name in rows for group in groups):
+        lines.append(in_words(found, reasons=False))
+    return lines
+
+
 def _left_out(count: int) -> list[str]:
-    what = "trial of a preset with changed settings is"
-    what = what if count == 1 else "trials of presets with changed settings are"
-    return [f"{count} {what} left out: --trials shows them too"] if count else []
+    what = "set of changed settings is" if count == 1 else "sets of changed settings are"
+    return [f"{count} {what} left out: --trials shows them too."] if count else []
 
 
-def _remarks(groups: Sequence[Group]) -> list[str]:
-    lines, said = [], {}
-    for table in (*TABLES, BEYOND):
-        shared = alike(table.presets, groups)
-        said |= dict.fromkeys(table.presets, shared.remarks)
-        lines += [f"{table.title}. {shared.sentence}"] if shared.sentence else []
-    for group in groups:
-        own = [text for text in group.remarks if text not in said.get(group.name, ())]
-        # With other settings it is not the paper's row that was run.
-        verdict = compare(group) if group.is_preset else None
-        if verdict is not None:
-            lines.append(f"{group.name}, beside the paper: {verdict.word}, {verdict.text}")
-        if own:
-            lines.append(f"{title_of(group)}: {'; '.join(own)}")
-        for run in group.failed:
-            if run.outcome is not None and run.outcome.value is None:
-                lines.append(f"{run.place}: failed, {no_score(run.outcome)}")
-        for run in group.unfinished:
-            total = run.experiment.updates
-            bound = "" if total is None else f" of {total}"
-            lines.append(f"{run.place}: unfinished at update {run.reached}{bound}")
-        for run in group.repeated:
-            value = None if run.outcome is None else run.outcome.value
-            score = "" if value is None else f" ({numbers.score(group.metric, value)})"
-            lines.append(
-                f"{run.place}: seed {run.experiment.seed} is there already, left out{score}"
-            )
-    return ["\n".join(lines)] if lines else []
-
-
-def _plots(groups: Sequence[Group]) -> list[str]:
+def _plots(section: Section, width: int | None) -> list[str]:
     """One plot for each task and metric, with all its runs."""
     kinds: dict[tuple[str, str], list[Group]] = {}
-    for group in groups:
-        kinds.setdefault((task_of(group), curve_metric(group)), []).append(group)
+    for group in section.groups:
+        kinds.setdefault((group.experiment.task.kind, curve_metric(group)), []).append(group)
+    room = _WIDEST if width is None else max(_NARROWEST, min(_WIDEST, width))
     plots = []
-    for (_, metric), members in kinds.items():
+    for (kind, metric), members in kinds.items():
         curves = group_curves(members, metric)
-        if curves:
-            unit = METRICS[metric].unit if metric in METRICS else ""
-            title = f"validation {metric}" + (f" ({unit})" if unit else "")
-            plots.append(text_plot(curves, title))
+        if any(len(curve.points) > 1 for curve in curves):
+            percent = metric.startswith("accuracy")
+            task = kind.replace("_", " ").replace("mnist", "MNIST")
+            what = f" of {task}" if len(kinds) > 1 else ""
+            title = f"{section.title}: {metric_words(metric)}{what} on validation data"
+            plots.append(text_plot(curves, title, width=room, percent=percent))
     return plots

@@ -37,6 +37,14 @@ def search_path(data_dir: str | os.PathLike[str] | None = None) -> list[Path]:
     return [Path(folder).expanduser() for folder in named if folder] + [_cache_folder()]
 
 
+def looked_in(data_dir: str | os.PathLike[str] | None = None) -> str:
+    """Those folders in words, with those that do not exist."""
+    return ", ".join(
+        str(folder) if folder.is_dir() else f"{folder} (there is no such folder)"
+        for folder in search_path(data_dir)
+    )
+
+
 def read(
     dataset: str,
     name: str,
@@ -48,10 +56,10 @@ def read(
     file = _named(dataset, name)
     path = _find(file, data_dir)
     if path is None:
-        folders = ", ".join(map(str, search_path(data_dir)))
         raise DataError(
-            f"{dataset}/{name} was not found in {folders}: run `passnet data fetch {dataset}`, or "
-            f"name the folder that holds {dataset}/{name} or {dataset}/{name}.gz with --data-dir"
+            f"{dataset}/{name} was not found in {looked_in(data_dir)}: run `passnet data fetch "
+            f"{dataset}`, or name the folder that holds {dataset}/{name} or {dataset}/{name}.gz "
+            "with --data-dir"
         )
     blocks: list[bytes] = []
     fault = _scan(path, file, blocks.append, check=check)

@@ -1,0 +1,37 @@
+"""The data of a task in words, and the files that it reads."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable
+
+from passnet.config import AdditionTask, CharacterTask, CopyTask
+from passnet.config.tasks import Task, digit_splits
+from passnet.report.numbers import whole
+from passnet.tasks.data import list_files
+
+
+def data_words(task: Task) -> str:
+    """Which data there are to train on, validate and test."""
+    if isinstance(task, CharacterTask):
+        sources = {"ptb": "Penn Treebank", "embedded": "the text that comes with passnet"}
+        return sources.get(task.source, f"the text {task.path}")
+    if isinstance(task, CopyTask | AdditionTask):
+        fresh = task.train_size is None
+        train = "fresh ones for every update" if fresh else f"{whole(task.train_size)} for training"
+        test = whole(task.eval_size)
+        return f"made-up sequences: {train}, {test} for validation and {test} for the test"
+    train, valid, test = map(whole, digit_splits(task))
+    kind = "digits of MNIST" if task.source == "mnist" else "made-up digits"
+    held = "" if task.hold_out else ", the first two together for training"
+    return f"{kind}: {train} for training, {valid} for validation and {test} for the test{held}"
+
+
+def missing_data(tasks: Iterable[Task], data_dir: str | None = None) -> str:
+    """The command that fetches the files that tasks read and that are not here, or nothing."""
+    sources = {getattr(task, "source", None) for task in tasks}
+    found = list_files(data_dir=data_dir)
+    missing = [s.dataset for s in found if s.state == "missing" and s.dataset in sources]
+    where = ["--data-dir", data_dir] if data_dir else []
+    words = ["passnet", "data", "fetch", *dict.fromkeys(missing), *where]
+    return shlex.join(words) if missing else ""
