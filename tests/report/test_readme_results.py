@@ -30,6 +30,12 @@ RESULTS = Path(__file__).parents[2] / "results"
 README = "# made up\n\n<!-- results -->\n<!-- /results -->\n\nThe end.\n"
 
 
+def rows_of(text: str) -> dict[str, str]:
+    """The rows of the tables by their presets."""
+    lines = [line for line in text.splitlines() if line.startswith("| `")]
+    return {line.split("`")[1]: line for line in lines}
+
+
 @pytest.fixture
 def readme(tmp_path):
     path = tmp_path / "README.md"
@@ -125,7 +131,7 @@ def test_seeds_that_diverged_are_counted(tmp_path):
     write_run(runs / "a", experiment_of("psmnist/gru-128"), value=0.93)
     write_run(runs / "b", experiment_of("psmnist/gru-128", seed=1), value=0.93, diverged=70)
     write_run(runs / "c", experiment_of("psmnist/lr-gru-128-24"), value=0.93, diverged=70)
-    rows = {line.split("`")[1]: line for line in readme_results([runs]).splitlines() if "`" in line}
+    rows = rows_of(readme_results([runs]))
     some, none = rows["psmnist/gru-128"], rows["psmnist/lr-gru-128-24"]
     assert "| 93.00 % | 1 of 2, 1 diverged |" in some and "1 of 2 seeds failed" in some
     assert "| *diverged at update 70* | 0 of 1, 1 diverged | 70 | worse" in none
@@ -143,7 +149,7 @@ def test_rows_are_counted_above_the_tables(tmp_path):
     begun = experiment_of("copy-500/urnn-721")
     write_run(runs / "e", begun, value=1e-4, finished=False)
     counted, *tables = readme_results([runs], reasons=True).split("\n\n")
-    assert tables[0] == f"**{CLAIMS}**" and f"**{TABLES[0].title}**" in tables
+    assert tables[0] == f"**{TABLES[0].title}**" and f"**{CLAIMS}**" in tables
     rows = sum(len(table.presets) for table in TABLES)
     assert counted == (
         f"{rows} rows stand for the paper's experiments, 19 for those of its two tables and "
@@ -180,9 +186,7 @@ def test_what_all_rows_share_is_said_once(tmp_path):
     assert f"**{TABLES[0].title}**\n\nEvery row that was run: {said}.\n\n| preset" in text
     other = experiment_of("psmnist/lr-gru-512-4")
     write_run(tmp_path / other.name, other, value=0.93)
-    rows = {
-        line.split("`")[1]: line for line in readme_results([tmp_path]).splitlines() if "`" in line
-    }
+    rows = rows_of(readme_results([tmp_path]))
     assert [said in rows[name] for name in list(rows)[:3]] == [True, True, False]
 
 
@@ -191,7 +195,7 @@ def test_our_own_aims_are_held_against_us(tmp_path):
     write_run(runs / "a", experiment_of("beyond/psmnist-42k"), value=0.967)
     write_run(runs / "b", experiment_of("beyond/psmnist-21k"), value=0.9559)
     write_run(runs / "c", experiment_of("beyond/ptb-2.6M"), value=2.5)  # 1.308 bits
-    rows = {line.split("`")[1]: line for line in readme_results([runs]).splitlines() if "`" in line}
+    rows = rows_of(readme_results([runs]))
     assert "; aim ≥ 96.7 % reached |" in rows["beyond/psmnist-42k"]
     assert "; aim ≥ 95.6 % not reached |" in rows["beyond/psmnist-21k"]
     assert "| aim ≤ 1.29 bits not reached, 1.307; " in rows["beyond/ptb-2.6M"]

@@ -76,7 +76,7 @@ def readme_results(folders: Iterable[Folder], *, reasons: bool = False) -> str:
     `reasons`: the README tells below what is known of rows that fall short.
     """
     groups = group_runs(find_runs(folders))
-    parts = [in_words(overview(groups), reasons=reasons), *_claims(groups)]
+    parts = [in_words(overview(groups), reasons=reasons)]
     parts += [_section(table, groups) for table in (*TABLES, BEYOND) if table.presets]
     parts.append(
         "passnet's numbers are means over seeds, one run of each, ± the sample standard deviation; "
@@ -89,7 +89,7 @@ def readme_results(folders: Iterable[Folder], *, reasons: bool = False) -> str:
         "the deviation of the seeds is larger than the paper's number itself, as on the addition "
         "task, the row says how many seeds reach that number."
     )
-    return "\n\n".join(parts)
+    return "\n\n".join((*parts, *_claims(groups)))
 
 
 def has_marks(readme: str | os.PathLike[str], name: str = RESULTS) -> bool:

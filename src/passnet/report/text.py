@@ -21,8 +21,8 @@ from passnet.report.text_tables import Section, sections, text_table
 
 _NARROWEST, _WIDEST = 40, 100
 _LEGEND = (
-    "passnet: the mean test score of the seeds ± their standard deviation, or the median and the "
-    "range of scores that differ by factors.",
+    "passnet: the mean test score of the seeds ± their standard deviation, or the median of "
+    "scores that differ by factors.",
     "verdict: that mean beside the paper's number. It matches where the two differ by no more than "
     "the standard deviation of the seeds, half of the paper's last digit or, for an accuracy, the "
     f"standard error of a test on {numbers.whole(TEST_DIGITS)} digits. A bound (<) is reached "

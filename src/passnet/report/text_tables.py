@@ -63,7 +63,11 @@ def text_table(section: Section, *, width: int | None = None) -> str:
     own = _own_words(metrics)
     places = {places_text(group) for group in section.groups if group.finished}
     indented = width is not None and bool(section.presets)
-    rows = [_row(name, group, own[metric], below=indented) for name, metric, group in entries]
+    short = width is not None
+    rows = [
+        _row(name, group, own[metric], below=indented, short=short)
+        for name, metric, group in entries
+    ]
     above = [_about(metric, section.groups) for metric in metrics]
     if len(places) < 2:
         rows = [(*row[:-1], "") for row in rows]
@@ -97,8 +101,11 @@ def _entries(section: Section) -> Iterator[tuple[str, str, Group | None]]:
         yield from ((group.name, group.metric, group) for group in section.groups)
 
 
-def _row(name: str, group: Group | None, metric: str, *, below: bool) -> tuple[str, ...]:
-    """The words of a row; changed settings stand without the preset's name `below` its row."""
+def _row(
+    name: str, group: Group | None, metric: str, *, below: bool, short: bool
+) -> tuple[str, ...]:
+    """The words of a row; changed settings stand without the preset's name `below` its row, ranges
+    only where it need not be `short`."""
     if group is None:
         return (name, metric, _bound(get(name)), "not run", *[""] * 7)
     outcomes = [run.outcome for run in group.finished if run.outcome]
@@ -112,7 +119,7 @@ def _row(name: str, group: Group | None, metric: str, *, below: bool) -> tuple[s
         f"  {title.removeprefix(name).lstrip()}" if below and not group.is_preset else title,
         metric,
         _bound(group.experiment) if group.is_preset else numbers.ABSENT,
-        _score(group),
+        _score(group, short=short),
         word,
         text,
         _seeds(group),
@@ -150,11 +157,12 @@ def _bound(experiment: Experiment) -> str:
     return paper_score(experiment).partition(" in ")[0]
 
 
-def _score(group: Group) -> str:
-    """The mean and spread of the seeds, or a word for why there is none."""
+def _score(group: Group, *, short: bool) -> str:
+    """The score of the seeds together and its spread, or a word for why there is none."""
     found = group.summary()
     if found is not None:
-        return numbers.summary(group.metric, found)
+        whole = not short or not numbers.spans_factors(group.metric)
+        return (numbers.summary if whole else numbers.middle)(group.metric, found)
     if not group.finished:
         return "unfinished"
     stops = [run.outcome.stopped for run in group.finished if run.outcome]
