@@ -4,23 +4,64 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from passnet.config import PaperResult
-from passnet.report.charts import altair, axis_title, colours, rounded
+from passnet.report.charts import altair, axis_title, rounded
 from passnet.report.figures import Figure
-from passnet.report.groups import Group
+from passnet.report.groups import Group, Summary
 from passnet.report.labels import GAP, near, place_labels
 from passnet.report.numbers import count, score
-from passnet.report.spots import PAPER, Spot, our_spots, paper_spots, published_spots
+from passnet.report.paper import BEYOND
+from passnet.report.spots import (
+    CONVERTED,
+    FURTHER,
+    OURS,
+    PAPER,
+    PUBLISHED,
+    Spot,
+    our_spots,
+    paper_spots,
+    published_spots,
+)
 
-HEIGHT, WIDE = 440, 840
-# What names and what numbers have to suit: charts on a screen, and on a phone or tablet.
-_WIDTHS = {"wide": (840, 960, 1100, 1250, 1400), "narrow": (255, 290, 400, 600, 840)}
+HEIGHT = 500
+# The widths of a chart that its labels have to suit: on a wide screen, a laptop's, a phone's or a
+# tablet's. Each kind begins where the one after it ends.
+_WIDTHS = {
+    "wide": (1130, 1200, 1250, 1300, 1400),
+    "middle": (840, 900, 960, 1040, 1130),
+    "narrow": (255, 290, 400, 600, 840),
+}
+_MACRO, _MICRO = ", macro", ", micro"
+
+
+@dataclass(frozen=True)
+class _Look:
+    """How the points of a source look."""
+
+    shape: str
+    tint: str
+    hollow: bool = False
+
+
+_THEIRS, _PAPERS, _OURS = "var(--others)", "var(--series-1)", "var(--series-2)"
+_LOOKS = {
+    PUBLISHED: _Look("circle", _THEIRS),
+    CONVERTED: _Look("circle", _THEIRS, hollow=True),
+    PAPER: _Look("square", _PAPERS, hollow=True),
+    PAPER + _MICRO: _Look("square", _PAPERS, hollow=True),
+    PAPER + _MACRO: _Look("diamond", _PAPERS, hollow=True),
+    OURS: _Look("square", _OURS),
+    OURS + _MICRO: _Look("square", _OURS),
+    OURS + _MACRO: _Look("diamond", _OURS),
+    FURTHER: _Look("triangle-up", "var(--series-3)"),
+}
 _COUNTS = (
-    "Parameters: the paper's points stand at its printed counts, ours at true ones, of every "
-    "trainable number, and those of others where their sources put them. The list below names the "
-    "points by number, from the smallest model on."
+    "Parameters: of the paper's models and of ours every trainable number, which is more than the "
+    "paper prints; of the others what their sources say. The list below names the points by "
+    "number, from the smallest model on."
 )
 
 
@@ -28,15 +69,17 @@ def digits_budget(groups: Sequence[Group]) -> Figure:
     """Accuracy on permuted MNIST against parameters."""
     spots = [
         *published_spots("sequential permuted MNIST"),
-        *paper_spots("table-1", lambda paper: (paper.value, "test accuracy, table 1")),
-        *our_spots(groups, "sequential_mnist", "accuracy"),
+        *paper_spots("table-1", lambda paper: (paper.value, "test accuracy, table 1", "")),
+        *our_spots(groups, "sequential_mnist", lambda group: (group.summary("accuracy"), "")),
     ]
     return Figure(
         "budget-digits",
         "Accuracy against parameters",
         "Permuted MNIST, test accuracy. Bars are the spread of seeds. On 10 000 test digits the "
         "standard error of one run is about 0.2 points, so smaller gaps between single runs mean "
-        f"nothing; permutations differ between papers. {_COUNTS}",
+        "nothing; permutations differ between papers. Left out are the full-capacity uRNN, "
+        "UnICORNN with three layers of 128 units and the LMU: their numbers were not checked "
+        f"against their sources. {_COUNTS}",
         budget_chart(spots, "accuracy", best="up is better"),
         _listed(spots, "accuracy"),
     )
@@ -46,15 +89,18 @@ def characters_budget(groups: Sequence[Group]) -> Figure:
     """Bits per character on Penn Treebank against parameters."""
     spots = [
         *published_spots("character-level Penn Treebank"),
-        *paper_spots("table-2", _bits),
-        *our_spots(groups, "character", "bits_per_character_micro"),
+        *paper_spots("table-2", _printed_bits),
+        *our_spots(groups, "character", _measured_bits),
     ]
     return Figure(
         "budget-characters",
         "Bits per character against parameters",
-        "Penn Treebank, test set. The paper's points are log2 of its printed perplexities, which "
-        "for the GRUs average over sentences and start each sentence anew; the others are micro "
-        f"averages, and those of other tokenisations are not quite comparable. {_COUNTS}",
+        "Penn Treebank, test set. Diamonds are macro: log2 of a perplexity averaged over "
+        "sentences, each begun anew, as the paper's for the GRUs, and ours of the same rows. All "
+        f"other points are micro, averaged over characters{_apart(groups)}. Hollow circles were "
+        "published for other tokens, and stand about where they would for these. Left out are LEM "
+        "and FS-LSTM-2: their numbers were not checked against their sources. "
+        f"{_COUNTS}",
         budget_chart(spots, "bits_per_character_micro", best="down is better"),
         _listed(spots, "bits_per_character_micro"),
     )
@@ -72,17 +118,17 @@ def budget_chart(spots: Sequence[Spot], metric: str, *, best: str) -> dict[str, 
         scale=alt.Scale(type="log", domain=_sizes(spots), nice=False),
         axis=alt.Axis(format="~s", labelOverlap=True),
     )
-    title = f"{axis_title(metric)}, {best}"
+    title = f"{axis_title(metric).replace(' micro', '')}, {best}"
     ends = [rounded(scale * end) for end in _scores(spots)]
     axis = {"title": title, "scale": alt.Scale(domain=ends, nice=False, zero=False)}
-    tints = colours(sources)
+    looked = [_LOOKS[source] for source in sources]
+    tints = [look.tint for look in looked]
     base = alt.Chart().encode(
         x=x,
         opacity=alt.condition(chosen, alt.value(1), alt.value(0.12)),
     )
-    shapes = ["circle", "diamond", "square", "triangle-up"]
+    fills = ["transparent" if look.hollow else look.tint for look in looked]
     # The paper's are larger and hollow, so that one of ours at the same place is seen in it.
-    fills = ["transparent" if s == PAPER else t for s, t in zip(sources, tints, strict=True)]
     legend = alt.Legend(orient="bottom", columns=1, labelLimit=0)
 
     def looks(range_: list[str]) -> dict[str, Any]:
@@ -91,10 +137,10 @@ def budget_chart(spots: Sequence[Spot], metric: str, *, best: str) -> dict[str, 
 
     points = base.mark_point(strokeWidth=1.8).encode(
         y=alt.Y("y:Q", **axis),
-        shape=alt.Shape("s:N", **looks(shapes)),
+        shape=alt.Shape("s:N", **looks([look.shape for look in looked])),
         stroke=alt.Stroke("s:N", **looks(tints)),
         fill=alt.Fill("s:N", **looks(fills)),
-        size=alt.condition(alt.datum.s == PAPER, alt.value(150), alt.value(55)),
+        size=alt.condition(alt.datum.papers, alt.value(150), alt.value(60)),
         tooltip=[
             alt.Tooltip("m:N", title="model"),
             alt.Tooltip("s:N", title="from"),
@@ -115,32 +161,50 @@ def budget_chart(spots: Sequence[Spot], metric: str, *, best: str) -> dict[str, 
 
 
 def _names(alt: Any, base: Any, axis: dict[str, Any]) -> list[Any]:
-    """Texts on either side of their points: names on a wide screen, numbers on a narrow one."""
+    """Texts on either side of their points, those for the chart's width; a line leads to a far
+    one."""
     layers = []
-    for kind, sign in (("wide", "<"), ("narrow", ">=")):
-        for side in ("left", "right"):
-            size = {"expr": f"width {sign} {WIDE} ? 0 : 10"}
-            align, dx = ("right", -GAP) if side == "left" else ("left", GAP)
-            layers.append(
-                base.transform_filter(f"datum.{kind} && datum.{kind}.side == '{side}'")
-                .transform_calculate(at=f"datum.{kind}.y", t=f"datum.{kind}.text")
-                .mark_text(align=align, dx=dx, baseline="middle", fontSize=size)
-                .encode(y=alt.Y("at:Q", **axis), text="t:N")
-            )
+    for kind, widths in _WIDTHS.items():
+        above = f"width >= {widths[-1]}" if kind != "wide" else "false"
+        below = f"width < {widths[0]}" if kind != "narrow" else "false"
+        hidden = f"{above} || {below}"
+        for side, sign in (("left", -1), ("right", 1)):
+            placed = base.transform_filter(
+                f"datum.{kind} && datum.{kind}.side == '{side}'"
+            ).transform_calculate(at=f"datum.{kind}.y", t=f"datum.{kind}.text")
+            layers += [
+                placed.transform_filter(f"datum.{kind}.apart")
+                .mark_rule(
+                    strokeWidth={"expr": f"{hidden} ? 0 : 0.8"},
+                    x2Offset=sign * GAP,
+                    strokeOpacity=0.7,
+                )
+                .encode(y=alt.Y("y:Q", **axis), y2="at:Q", x2="p:Q"),
+                placed.mark_text(
+                    align="right" if side == "left" else "left",
+                    dx=sign * GAP,
+                    baseline="middle",
+                    fontSize={"expr": f"{hidden} ? 0 : 10"},
+                ).encode(y=alt.Y("at:Q", **axis), text="t:N"),
+            ]
     return layers
 
 
 def _rows(spots: Sequence[Spot], scale: float) -> list[dict[str, Any]]:
     """What the chart knows of each spot."""
     places, numbers = _places(spots), _numbered(spots)
-    sources = list(dict.fromkeys(spot.source for spot in spots))
-    tints = dict(zip(sources, colours(sources), strict=True))
+    ours = {spot.model for spot in spots if spot.source.startswith(OURS)}
     together = near(places, min(_WIDTHS["narrow"]))
-    texts = {
-        "wide": [(spot.model, str(k)) for spot, k in zip(spots, numbers, strict=True)],
-        "narrow": [(str(k),) for k in numbers],
+    short = [(str(k),) for k in numbers]
+    # A model of the paper's that we ran is named at our point.
+    named = [
+        texts if spot.source.startswith(PAPER) and spot.model in ours else (spot.model, *texts)
+        for spot, texts in zip(spots, short, strict=True)
+    ]
+    labels = {
+        kind: place_labels(places, short if kind == "narrow" else named, widths, HEIGHT)
+        for kind, widths in _WIDTHS.items()
     }
-    labels = {kind: place_labels(places, texts[kind], _WIDTHS[kind]) for kind in _WIDTHS}
     low, high = _scores(spots)
     pixel = scale * (high - low) / HEIGHT
     rows = []
@@ -149,8 +213,9 @@ def _rows(spots: Sequence[Spot], scale: float) -> list[dict[str, Any]]:
         others = [f"{numbers[n]} {spots[n].model} ({spots[n].source})" for n in together[k]]
         row = {
             "s": spot.source,
-            "c": tints[spot.source],
+            "c": _LOOKS[spot.source].tint,
             "m": spot.model,
+            "papers": spot.source.startswith(PAPER),
             "k": numbers[k],
             "p": spot.parameters,
         }
@@ -164,7 +229,8 @@ def _rows(spots: Sequence[Spot], scale: float) -> list[dict[str, Any]]:
             label = labels[kind][k]
             if label is not None:
                 side = "left" if label.left else "right"
-                row[kind] = {"y": value + pixel * label.rise, "text": label.text, "side": side}
+                at = value + pixel * label.rise
+                row[kind] = {"y": at, "text": label.text, "side": side, "apart": label.apart}
         rows.append(row)
     return rows
 
@@ -211,8 +277,42 @@ def _listed(spots: Sequence[Spot], metric: str) -> tuple[str, ...]:
     )
 
 
-def _bits(paper: PaperResult) -> tuple[float | None, str]:
+def _printed_bits(paper: PaperResult) -> tuple[float | None, str, str]:
     """Bits per character of a printed perplexity."""
-    how = "macro" if paper.metric.endswith("macro") else "micro"
+    macro = paper.metric.endswith("macro")
     value = None if paper.value is None else math.log2(paper.value)
-    return value, f"log2 of the printed {how} perplexity"
+    note = f"log2 of the printed {'macro' if macro else 'micro'} perplexity"
+    return value, note, _MACRO if macro else _MICRO
+
+
+def _measured_bits(group: Group) -> tuple[Summary | None, str]:
+    """Bits per character of our runs, averaged as the paper's number of the same row is."""
+    if group.name in BEYOND.presets:
+        return group.summary("bits_per_character_micro"), ""
+    if group.metric.endswith("macro"):
+        return _logarithm(group.summary(group.metric)), _MACRO
+    return group.summary("bits_per_character_micro"), _MICRO
+
+
+def _logarithm(found: Summary | None) -> Summary | None:
+    """The bits of a perplexity over seeds."""
+    if found is None:
+        return None
+    spread = None if found.spread is None else found.spread / (found.mean * math.log(2))
+    mean, least, most = (math.log2(value) for value in (found.mean, found.least, found.most))
+    return Summary(mean, spread, least, most, found.count)
+
+
+def _apart(groups: Sequence[Group]) -> str:
+    """By how much the two averages of our runs differ, in words."""
+    gaps = []
+    for group in groups:
+        macro = _logarithm(group.summary("perplexity_macro"))
+        micro = group.summary("bits_per_character_micro")
+        if group.is_preset and _measured_bits(group)[1] == _MACRO and macro and micro:
+            gaps.append(macro.mean - micro.mean)
+    if not gaps:
+        return ""
+    low, high = f"{min(gaps):.2f}", f"{max(gaps):.2f}"
+    span = low if low == high else f"{low} to {high}"
+    return f"; of the same runs of ours those are lower by {span}"
