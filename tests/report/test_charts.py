@@ -13,10 +13,11 @@ from made_up_runs import experiment_of, write_run
 from passnet.config import experiment_parameter_counts
 from passnet.experiments import get
 from passnet.report.budget import characters_budget, digits_budget
-from passnet.report.charts import Mark, curves_chart, cuts_off
+from passnet.report.charts import curves_chart, cuts_off
 from passnet.report.curves import AUTHOR, Curve, author_curves
 from passnet.report.figures import character_figures, figure_two, highway_figures
 from passnet.report.groups import group_runs
+from passnet.report.marks import Mark
 from passnet.report.read import find_runs
 from passnet.report.spots import CONVERTED, FURTHER, OURS, PAPER
 

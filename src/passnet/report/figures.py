@@ -8,10 +8,11 @@ from typing import Any
 
 from passnet.config import Dense, Model
 from passnet.experiments import names
-from passnet.report.charts import Mark, curves_chart, cuts_off, speed_chart
+from passnet.report.charts import curves_chart, cuts_off, speed_chart
 from passnet.report.curves import author_curves, group_curves
 from passnet.report.groups import Group
 from passnet.report.leading import FASTEST, leading
+from passnet.report.marks import Mark
 from passnet.report.paper import SOLVED
 from passnet.report.speed import SpeedFile
 

@@ -14,6 +14,8 @@ from passnet.report.published import published
 PAPER, OURS, FURTHER = "the paper", "passnet, the paper's protocol", "passnet, beyond the paper"
 PUBLISHED = "published by others"
 CONVERTED = f"{PUBLISHED}, converted"
+MACRO, MICRO = ", macro", ", micro"
+"""What is added to a source where its scores are averaged in one of two ways."""
 
 
 @dataclass(frozen=True)
