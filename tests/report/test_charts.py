@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 pytest.importorskip("altair")
 
 from made_up_runs import experiment_of, write_run
 
-from passnet.report.budget import digits_budget
-from passnet.report.charts import Mark, curves_chart
+from passnet.config import experiment_parameter_counts
+from passnet.experiments import get
+from passnet.report.budget import characters_budget, digits_budget
+from passnet.report.charts import curves_chart, cuts_off
 from passnet.report.curves import AUTHOR, Curve, author_curves
-from passnet.report.figures import character_figures, highway_figures
+from passnet.report.figures import character_figures, figure_two, highway_figures
 from passnet.report.groups import group_runs
+from passnet.report.marks import Mark
 from passnet.report.read import find_runs
-from passnet.report.spots import OURS, PAPER
+from passnet.report.spots import CONVERTED, FURTHER, OURS, PAPER
 
 
 def vertical(metric: str, values: list[float]) -> tuple[float, float]:
@@ -72,18 +77,22 @@ def test_small_numbers_on_a_logarithmic_axis_have_exponents_and_the_bound_is_at_
 
 def test_language_models_have_a_panel_for_each_kind(tmp_path):
     presets = {
-        "char-lm/gru-1000": "characters-baselines",
-        "char-lm/lrd-lstm-1740-300-dropout": "characters-baselines",
+        "char-lm/gru-1000": "characters-dense",
+        "char-lm/lrd-lstm-1740-300-dropout": "characters-lstm",
         "char-lm/lrd-gru-1000-64": "characters-untied",
         "char-lm/lrd-gru-1000-64-tied": "characters-tied",
     }
     for name in presets:
         write_run(tmp_path / name, experiment_of(name), value=2.9, start=9.0)
-    shown = {}
+    shown, last = {}, {}
     for figure in character_figures(group_runs(find_runs([tmp_path]))):
         for row in figure.spec["data"]["values"]:
             shown.setdefault(row["model"], set()).add(figure.anchor)
+            last[row["model"]] = row["score"]
     assert shown == {name: {anchor} for name, anchor in presets.items()}
+    macro = 2.9 + (9.0 - 2.9) * math.exp(-5)
+    judged = {name: 0.99 * macro if "lstm" in name else macro for name in presets}
+    assert last == pytest.approx(judged, rel=1e-4), "macro, but micro for LSTMs"
 
 
 def test_the_papers_points_are_hollow_in_the_legend_too(tmp_path):
@@ -108,3 +117,117 @@ def test_the_authors_highway_curves_are_drawn_by_our_count_of_epochs():
         assert published[0][0] == 1 and published[0][1] > 80, "before training"
         assert [(row["epoch"], row["score"]) for row in rows] == [(x - 1, y) for x, y in published]
         assert "one epoch earlier here than in his log" in shown.caption
+
+
+def test_what_is_cut_off_is_said(tmp_path):
+    spiked = Curve(
+        "made up",
+        "made up, seed 0",
+        tuple((k, 9.0 if k == 50 else 3.0 - k / 1e3) for k in range(100)),
+    )
+    assert cuts_off(curves_chart([spiked], "perplexity_macro"))
+    level = Curve("made up", "made up, seed 0", tuple((k, 3.0) for k in range(100)))
+    assert not cuts_off(curves_chart([level], "perplexity_macro"))
+    write_run(tmp_path / "a", experiment_of("char-lm/gru-1000"), value=2.9, start=50.0)
+    captions = {f.anchor: f.caption for f in character_figures(group_runs(find_runs([tmp_path])))}
+    assert "single spikes, are cut off" in captions["characters-dense"]
+    assert "cut off" not in captions["characters-lstm"]
+
+
+THROUGH_THE_RIGHT = ((0, 0.1), (150, 0.1), (300, 1e-5))
+ABOVE_THE_LEFT = ((0, 1.5e-3), (140, 1.5e-3), (141, 0.1), (300, 0.1))
+NOWHERE_NEAR = ((0, 0.1), (1, 1e-5), (300, 1e-5))
+
+
+@pytest.mark.parametrize(
+    ("curves", "align", "baseline"),
+    [
+        ([NOWHERE_NEAR], "right", "bottom"),
+        ([THROUGH_THE_RIGHT], "left", "bottom"),
+        ([THROUGH_THE_RIGHT, ABOVE_THE_LEFT], "left", "top"),
+    ],
+)
+def test_words_of_a_mark_stand_where_the_fewest_curves_pass(curves, align, baseline):
+    drawn = [Curve("made up", f"made up, seed {k}", points) for k, points in enumerate(curves)]
+    layers = curves_chart(drawn, "cross_entropy_nats", mark=Mark(1e-3, "a bound"))["layer"]
+    for words in layers[-2:]:
+        assert (words["mark"]["align"], words["mark"]["baseline"]) == (align, baseline)
+
+
+def test_a_series_of_few_runs_is_drawn_over_those_of_many():
+    def curve(series, seed):
+        return Curve(series, f"{series}, seed {seed}", ((0, 1.0), (1, 2.0)))
+
+    spec = curves_chart([curve("one", 0), curve("many", 0), curve("many", 1)], "accuracy")
+    order = list(dict.fromkeys(row["model"] for row in spec["data"]["values"]))
+    assert order == ["many", "one"]
+    assert spec["layer"][0]["encoding"]["color"]["scale"]["domain"] == ["one", "many"]
+
+
+def test_a_model_has_one_colour_in_all_panels_of_figure_two(tmp_path):
+    presets = (
+        "copy-500/gru-128",
+        "copy-500/lrd-gru-128-50",
+        "copy-variable-lag/lrd-gru-128-50",
+        "addition-750/lr-gru-128-24",
+        "psmnist/lr-gru-128-24",
+        "psmnist/gru-128",
+        "psmnist/lrd-gru-128-24",
+    )
+    for name in presets:
+        write_run(tmp_path / name, experiment_of(name), value=0.9, start=0.5)
+    tints: dict[str, set[str]] = {}
+    for shown in figure_two(group_runs(find_runs([tmp_path]))):
+        if shown.spec:
+            scale = shown.spec["layer"][0]["encoding"]["color"]["scale"]
+            for series, tint in zip(scale["domain"], scale["range"], strict=True):
+                tints.setdefault(series.rpartition("/")[2], set()).add(tint)
+    assert all(len(found) == 1 for found in tints.values())
+    assert len({tint for found in tints.values() for tint in found}) == len(tints) == 5
+
+
+def test_the_addition_panel_says_which_error_it_draws():
+    (panel,) = [shown for shown in figure_two([]) if shown.anchor == "f2-addition"]
+    assert "both numbers are marked anywhere" in panel.caption
+    assert "one number marked in each half" in panel.caption
+
+
+def test_a_model_stands_at_one_count_of_parameters_the_papers_and_ours(tmp_path):
+    names = ("char-lm/lrd-gru-1000-64", "char-lm/lstm-1000-dropout")
+    for name in names:
+        run = experiment_of(name)
+        write_run(tmp_path / name, run, value=2.0)
+    rows = characters_budget(group_runs(find_runs([tmp_path]))).spec["data"]["values"]
+    for name, model in zip(names, ("LRD GRU 1000/64", "LSTM 1000 dropout"), strict=True):
+        found = {row["s"]: row["p"] for row in rows if row["m"] == model}
+        assert len(found) == 2
+        assert set(found.values()) == {experiment_parameter_counts(get(name)).model}
+
+
+def test_bits_are_averaged_as_the_papers_number_of_the_row_is(tmp_path):
+    for name in ("char-lm/lrd-gru-1000-64", "char-lm/lstm-1000-dropout", "beyond/ptb-2.6M"):
+        write_run(tmp_path / name, experiment_of(name), value=2.0)
+    shown = characters_budget(group_runs(find_runs([tmp_path])))
+    rows = [row for row in shown.spec["data"]["values"] if row["s"].startswith("passnet")]
+    micro = pytest.approx(0.9855, abs=1e-4)
+    assert {row["s"]: row["y"] for row in rows} == {
+        f"{OURS}, macro": 1.0,
+        f"{OURS}, micro": micro,
+        FURTHER: micro,
+    }
+    assert {row["s"] for row in shown.spec["data"]["values"]} >= {f"{PAPER}, macro"}
+    assert "those are lower by 0.01" in shown.caption
+
+
+def test_scores_of_other_tokens_are_converted_and_hollow():
+    spec = characters_budget([]).spec
+    found = {row["m"]: row for row in spec["data"]["values"] if row["s"] == CONVERTED}
+    values = {name: row["y"] for name, row in found.items()}
+    assert values == {"LSTM (Bai)": 1.43, "GRU (Bai)": 1.44, "TCN": 1.38}
+    assert found["TCN"]["note"] == "1.31 in its own tokens, converted"
+    (fill,) = [
+        layer["encoding"]["fill"]["scale"]
+        for layer in spec["layer"]
+        if "shape" in layer["encoding"]
+    ]
+    assert fill["range"][fill["domain"].index(CONVERTED)] == "transparent"

@@ -30,3 +30,13 @@ def test_a_shorter_text_or_none_where_there_is_no_room():
 
 def test_points_at_the_same_place_know_of_each_other():
     assert near([(0.5, 9.0), (0.5, 10.0), (0.9, 9.0)], 300) == [[1], [0], []]
+
+
+def test_where_it_is_crowded_a_label_stands_apart_inside_the_chart():
+    points = [(0.5, 30.0 + k) for k in range(12)]
+    labels = place_labels(points, [["the name", str(k)] for k in range(12)], [300], height=200)
+    assert all(label is not None for label in labels)
+    assert any(label.apart for label in labels) and not all(label.apart for label in labels)
+    for (_, y), label in zip(points, labels, strict=True):
+        assert LINE / 2 <= y + label.rise <= 200 - LINE / 2
+        assert not label.apart or label.text.isdigit(), "far away, the short text"

@@ -3,28 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from passnet.config import METRICS
 from passnet.report.curves import AUTHOR, Curve, above_zero, spans_decades, thinned
 from passnet.report.errors import ReportError
-from passnet.report.speed import Timing
+from passnet.report.leading import LOOKS, Leading
+from passnet.report.marks import Mark, mark_layers
 
 _DECADES = "format(datum.value, datum.value < 1e-3 ? '~e' : '~g')"
 _THOUSANDS = "datum.value == 0 ? '0' : format(datum.value, '~s')"
-PUBLISHED = "published by others"
 POINTS = 240
 SERIES_COLOURS = 13
-
-
-@dataclass(frozen=True)
-class Mark:
-    """A horizontal line at a value, and what it means."""
-
-    value: float
-    text: str
+HEIGHT = 260
 
 
 def altair() -> Any:
@@ -48,16 +41,21 @@ def curves_chart(
     unit: str = "update",
     author: Sequence[tuple[float, float]] = (),
     mark: Mark | None = None,
+    places: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Scores over updates or epochs, the author's curve dashed above ours.
 
     The vertical axis is logarithmic where values span decades, those of the first twentieth of each
     curve aside; else it leaves out what only that twentieth reaches, and the worst fiftieth of all
-    points. A click on the legend brings a series forward.
+    points. A click on the legend brings a series forward. `places` are numbers of the colours of
+    some series, where charts beside each other share them.
     """
     alt = altair()
     percent = metric.startswith("accuracy")
-    drawn = [(curve.series, curve.name, curve.points) for curve in curves]
+    counts = Counter(curve.series for curve in curves)
+    # A series of few runs is drawn over those of many, which would hide it.
+    ordered = sorted(curves, key=lambda curve: -counts[curve.series])
+    drawn = [(curve.series, curve.name, curve.points) for curve in ordered]
     drawn += [(AUTHOR, AUTHOR, author)] if author else []
     values = _later([points for _, _, points in drawn])
     log = not percent and spans_decades([*values, *([] if mark is None else [mark.value])])
@@ -74,12 +72,12 @@ def curves_chart(
         for x, y in thinned(points, POINTS)
     ]
     scale = _vertical(alt, [p for _, _, p in drawn], mark, log=log, percent=percent)
-    series = list(dict.fromkeys(name for name, _, _ in drawn))
+    series = [*counts, *([AUTHOR] if author else [])]
     chosen = alt.selection_point(name="series", fields=["model"], bind="legend")
     colour = alt.Color(
         "model:N",
         title=None,
-        scale=alt.Scale(domain=series, range=colours(series)),
+        scale=alt.Scale(domain=series, range=colours(series, places)),
         legend=alt.Legend(orient="bottom", columns=1, labelLimit=0, symbolType="stroke"),
     )
     y = alt.Y("score:Q", title=axis_title(metric), **scale)
@@ -94,7 +92,7 @@ def curves_chart(
             color=colour,
             detail="run:N",
             strokeDash=alt.condition(authors, alt.value([5, 4]), alt.value([1, 0])),
-            strokeWidth=alt.condition(authors, alt.value(2.4), alt.value(1.8)),
+            strokeWidth=alt.condition(authors, alt.value(2.4), alt.value(1.6)),
             opacity=alt.condition(chosen, alt.value(1), alt.value(0.15)),
         )
         .add_params(chosen)
@@ -109,39 +107,56 @@ def curves_chart(
         .encode(x=x, y=y, color=colour, opacity=alt.condition(near, alt.value(1), alt.value(0)))
         .add_params(near)
     )
-    layers = [lines, dots, *_mark_layers(alt, mark, percent=percent)]
-    chart = alt.layer(*layers, data=alt.Data(values=rows)).properties(width="container", height=260)
+    layers = [lines, dots]
+    if mark is not None:
+        drawn_points = [thinned(points, POINTS) for _, _, points in drawn]
+        layers += mark_layers(alt, mark, drawn_points, scale["scale"], percent=percent)
+    chart = alt.layer(*layers, data=alt.Data(values=rows)).properties(
+        width="container", height=HEIGHT
+    )
     return chart.to_dict()
 
 
-def speed_chart(timings: Sequence[Timing]) -> dict[str, Any]:
-    """Milliseconds of each contender for each shape, on a logarithmic axis."""
+def cuts_off(spec: dict[str, Any]) -> bool:
+    """Whether some points of a chart of curves are beyond the ends of its vertical axis."""
+    domain = spec["layer"][0]["encoding"]["y"]["scale"].get("domain")
+    scores = [row["score"] for row in spec["data"]["values"]]
+    return domain is not None and not all(domain[0] <= y <= domain[1] for y in scores)
+
+
+def speed_chart(series: Sequence[Leading]) -> dict[str, Any]:
+    """Milliseconds of a few contenders for each shape, on a logarithmic axis."""
     alt = altair()
     rows = [
         {
-            "shape": "{}|n {}, d {}, T {}, B {}".format(*timing.shape),
-            "s": timing.contender,
+            "shape": "{}|n {}, d {}, T {}, B {}".format(*shape),
+            "s": one.title,
             "ms": timing.milliseconds,
+            "which": timing.contender,
         }
-        for timing in timings
+        for one in series
+        for shape, timing in one.timings.items()
     ]
-    contenders = list(dict.fromkeys(timing.contender for timing in timings))
+    titles = [one.title for one in series]
     shapes = list(dict.fromkeys(row["shape"] for row in rows))
     names = alt.Axis(labelExpr="split(datum.label, '|')", labelLimit=0, grid=True)
+    legend = alt.Legend(orient="bottom", columns=1, labelLimit=0)
+
+    def looks(range_: Sequence[str]) -> dict[str, Any]:
+        return {"title": None, "scale": alt.Scale(domain=titles, range=range_), "legend": legend}
+
+    tints = [f"var(--series-{LOOKS[title].colour})" for title in titles]
     chart = (
         alt.Chart(alt.Data(values=rows))
-        .mark_point(filled=True, size=90, opacity=1)
+        .mark_point(filled=True, size=95, opacity=1)
         .encode(
             x=alt.X("ms:Q", title="milliseconds", scale=alt.Scale(type="log")),
             y=alt.Y("shape:N", title=None, sort=shapes, axis=names),
-            color=alt.Color(
-                "s:N",
-                title=None,
-                scale=alt.Scale(domain=contenders, range=colours(contenders)),
-                legend=alt.Legend(orient="bottom", columns=1, labelLimit=0),
-            ),
+            color=alt.Color("s:N", **looks(tints)),
+            shape=alt.Shape("s:N", **looks([LOOKS[title].shape for title in titles])),
             tooltip=[
                 alt.Tooltip("s:N", title="contender"),
+                alt.Tooltip("which:N", title="run as"),
                 alt.Tooltip("shape:N"),
                 alt.Tooltip("ms:Q", title="milliseconds", format=".4~g"),
             ],
@@ -191,33 +206,15 @@ def _later(curves: Sequence[Sequence[tuple[float, float]]]) -> list[float]:
     return [y for points in curves for _, y in points[len(points) // 20 :]]
 
 
-def _mark_layers(alt: Any, mark: Mark | None, *, percent: bool) -> list[Any]:
-    if mark is None:
-        return []
-    value = 100 * mark.value if percent else mark.value
-    data = alt.Data(values=[{"v": value, "t": mark.text}])
-    rule = (
-        alt.Chart(data)
-        .mark_rule(strokeDash=[2, 3], strokeWidth=1.2)
-        .encode(y="v:Q", color=alt.value("var(--quiet)"))
-    )
-    # The ground's colour around the letters keeps them apart from the curves below.
-    halo = {"stroke": "var(--ground)", "strokeWidth": 4, "strokeJoin": "round"}
-    words = [
-        alt.Chart(data)
-        .mark_text(align="right", dx=-4, dy=-8, fontSize=11, **around)
-        .encode(y="v:Q", x=alt.value("width"), text="t:N", color=alt.value("var(--ink)"))
-        for around in (halo, {})
+def colours(series: Sequence[str], places: Mapping[str, int] | None = None) -> list[str]:
+    """A colour of the page's style for each series, those with a place by that; what others made
+    has none."""
+    known = {name: place for place, name in enumerate(n for n in series if n != AUTHOR)}
+    known |= places or {}
+    return [
+        "var(--ink)" if name == AUTHOR else f"var(--series-{known[name] % SERIES_COLOURS + 1})"
+        for name in series
     ]
-    return [rule, *words]
-
-
-def colours(series: Sequence[str]) -> list[str]:
-    """A colour of the page's style for each series; what others made has none."""
-    others = {AUTHOR: "var(--ink)", PUBLISHED: "var(--others)"}
-    ours = [name for name in series if name not in others]
-    places = {name: place % SERIES_COLOURS + 1 for place, name in enumerate(ours)}
-    return [f"var(--series-{places[n]})" if n in places else others[n] for n in series]
 
 
 def rounded(value: float) -> float:

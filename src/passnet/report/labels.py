@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-LINE, LETTER, GAP, RADIUS = 12.0, 6.6, 7.0, 5.0
+LINE, LETTER, GAP, RADIUS = 12.0, 6.6, 9.0, 6.0
 _RISES = (0, 6, -6, 10, -10, 14, -14)
+_FAR = tuple(sign * rise for rise in range(20, 220, 6) for sign in (1, -1))
 Place = tuple[float, float]
 _Box = tuple[float, float, float, float]
 
@@ -19,21 +21,30 @@ class Label:
     left: bool
     rise: float
 
+    @property
+    def apart(self) -> bool:
+        """Whether it is so far from its point that only a line tells which it belongs to."""
+        return self.rise in _FAR
+
 
 def place_labels(
-    points: Sequence[Place], texts: Sequence[Sequence[str]], widths: Sequence[float]
+    points: Sequence[Place],
+    texts: Sequence[Sequence[str]],
+    widths: Sequence[float],
+    height: float = math.inf,
 ) -> list[Label | None]:
     """A label for each point that touches nothing in charts of any of the widths, in pixels.
 
     Points are a share of the width and a height in pixels. Of each point's texts the first with
-    room is taken, None where none has; the last points choose first.
+    room beside it is taken, else the last where there is room above or below, None where there is
+    none; the last points choose first.
     """
     taken = {width: [_around(point, width) for point in points] for width in widths}
     labels: list[Label | None] = [None] * len(points)
     for number in reversed(range(len(points))):
         for label in _choices(texts[number]):
             boxes = {width: _box(points[number], label, width) for width in widths}
-            if all(_free(boxes[width], taken[width], width) for width in widths):
+            if all(_free(boxes[width], taken[width], width, height) for width in widths):
                 for width in widths:
                     taken[width].append(boxes[width])
                 labels[number] = label
@@ -51,7 +62,9 @@ def near(points: Sequence[Place], width: float) -> list[list[int]]:
 
 
 def _choices(texts: Sequence[str]) -> Iterable[Label]:
-    return (Label(text, left, rise) for text in texts for rise in _RISES for left in (False, True))
+    beside = [(text, rise) for text in texts for rise in _RISES]
+    away = [(texts[-1], rise) for rise in _FAR]
+    return (Label(text, left, rise) for text, rise in beside + away for left in (False, True))
 
 
 def _around(point: Place, width: float) -> _Box:
@@ -65,8 +78,9 @@ def _box(point: Place, label: Label, width: float) -> _Box:
     return left, right, y - LINE / 2, y + LINE / 2
 
 
-def _free(box: _Box, taken: Iterable[_Box], width: float) -> bool:
-    return box[0] >= 0 and box[1] <= width and not any(_touch(box, other) for other in taken)
+def _free(box: _Box, taken: Iterable[_Box], width: float, height: float) -> bool:
+    inside = box[0] >= 0 and box[1] <= width and box[2] >= 0 and box[3] <= height
+    return inside and not any(_touch(box, other) for other in taken)
 
 
 def _touch(one: _Box, other: _Box) -> bool:

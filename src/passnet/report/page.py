@@ -16,6 +16,7 @@ from passnet.report.conclusions import CONCLUSIONS
 from passnet.report.curves import author_repositories, author_source
 from passnet.report.every_run import run_line
 from passnet.report.groups import Group, group_runs
+from passnet.report.leading import leading_table
 from passnet.report.notes import TITLE, anchors_of, find_notes
 from passnet.report.overview import all_runs, overview
 from passnet.report.paper import BEYOND, TABLES
@@ -82,6 +83,7 @@ def render_page(
         every_run=[run_line(run, group) for group in groups for run in all_runs(group)],
         repeated=[run.place for group in groups for run in group.repeated],
         speed=speed,
+        leading=leading_table,
         speedups=speedups(speed),
         discrepancies=DISCREPANCIES,
         published=published(),

@@ -10,7 +10,10 @@ from importlib import resources
 
 @dataclass(frozen=True)
 class Published:
-    """A published result; `parameters` is rounded, None where it is not stated."""
+    """A published result; `parameters` is rounded, None where it is not stated.
+
+    converted: about what it is in the tokens of the paper, where its own are others.
+    """
 
     model: str
     parameters: int | None
@@ -18,6 +21,7 @@ class Published:
     cite: str
     arxiv: str
     note: str
+    converted: float | None = None
 
 
 @cache

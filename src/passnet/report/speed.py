@@ -38,11 +38,15 @@ class Timing:
 
 @dataclass(frozen=True)
 class Timed:
-    """A cell: milliseconds, how many times as long as ours that is, and peak memory."""
+    """A cell: milliseconds, how many times as long as ours that is, and peak memory.
+
+    which: the contender, where the heading of its column does not say it.
+    """
 
     text: str
     times: str = ""
     peak: str = ""
+    which: str = ""
     fastest: bool = False
 
 
@@ -58,12 +62,16 @@ class SpeedTable:
 
 @dataclass(frozen=True)
 class SpeedFile:
-    """What one run of the benchmark measured, the main pass first; `growing`: sizes that double."""
+    """What one run of the benchmark measured, the main pass first.
+
+    growing: whether its sizes double. newest: whether no other of the same title is newer.
+    """
 
     title: str
     facts: str
     tables: tuple[SpeedTable, ...]
     growing: bool = False
+    newest: bool = True
 
 
 def read_speed(folder: Folder) -> list[SpeedFile]:
@@ -72,7 +80,9 @@ def read_speed(folder: Folder) -> list[SpeedFile]:
     if not root.is_dir():
         raise NothingThere(f"there is no folder {root}: give the folder of benchmark results")
     newest_first = sorted(root.glob("*.json"), key=lambda path: path.stem, reverse=True)
-    return sorted(map(_file, newest_first), key=lambda file: file.growing)
+    files = sorted(map(_file, newest_first), key=lambda file: file.growing)
+    seen = [file.title for file in files]
+    return [replace(file, newest=seen.index(file.title) == k) for k, file in enumerate(files)]
 
 
 def _file(path: Path) -> SpeedFile:
@@ -95,7 +105,10 @@ def _file(path: Path) -> SpeedFile:
     return SpeedFile(
         title=f"{title}, growing sizes" if growing else title,
         facts=", ".join(str(word) for word in words if word),
-        tables=tuple(_table(kind, [t for t in timings if t.kind == kind]) for kind in kinds),
+        tables=tuple(
+            speed_table(kind, [(t.contender, t) for t in timings if t.kind == kind])
+            for kind in kinds
+        ),
         growing=growing,
     )
 
@@ -130,22 +143,23 @@ def _shared(name: ContenderName) -> ContenderName:
     return replace(name, layer=re.sub(r"^nn\.(GRU|LSTM)$", THEIRS, layer))
 
 
-def _table(kind: str, timings: Sequence[Timing]) -> SpeedTable:
-    contenders = tuple(dict.fromkeys(timing.contender for timing in timings))
+def speed_table(kind: str, named: Sequence[tuple[str, Timing]]) -> SpeedTable:
+    """A table of timings, each with the title of its column."""
+    contenders = tuple(dict.fromkeys(title for title, _ in named))
     by_shape: dict[tuple[str, ...], dict[str, Timing]] = {}
-    for timing in timings:
-        by_shape.setdefault(timing.shape, {})[timing.contender] = timing
+    for title, timing in named:
+        by_shape.setdefault(timing.shape, {})[title] = timing
     rows = tuple(
-        (shape, tuple(_cell(found.get(name), found) for name in contenders))
+        (shape, tuple(_cell(title, found) for title in contenders))
         for shape, found in by_shape.items()
     )
-    return SpeedTable(kind, contenders, rows, tuple(timings))
+    return SpeedTable(kind, contenders, rows, tuple(timing for _, timing in named))
 
 
-def _cell(timing: Timing | None, row: dict[str, Timing]) -> Timed:
+def _cell(title: str, row: dict[str, Timing]) -> Timed:
+    timing, ours = row.get(title), row.get(OURS)
     if timing is None:
         return Timed(numbers.ABSENT)
-    ours = row.get(OURS)
     times = ""
     if ours is not None and timing is not ours:
         times = f"{numbers.significant(timing.milliseconds / ours.milliseconds, 2)}x"
@@ -154,5 +168,6 @@ def _cell(timing: Timing | None, row: dict[str, Timing]) -> Timed:
         times=times,
         # A replayed graph allocates nothing: what it took when it was captured is not known here.
         peak=numbers.size(timing.peak_bytes) if timing.peak_bytes else "",
+        which="" if timing.contender == title else timing.contender,
         fastest=timing.milliseconds == min(t.milliseconds for t in row.values()),
     )

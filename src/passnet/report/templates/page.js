@@ -15,9 +15,32 @@
     text: { color: ink },
   };
   const options = { renderer: "svg", actions: false, config, tooltip: { theme: "page" } };
+  // What is only for screens is not printed, open or not.
+  const unfolded = new Set();
   addEventListener("beforeprint", () => {
-    for (const folded of document.querySelectorAll("details")) folded.open = true;
+    for (const folded of document.querySelectorAll("details:not([open])")) {
+      if (folded.closest(".on-screen")) continue;
+      folded.open = true;
+      unfolded.add(folded);
+    }
   });
+  addEventListener("afterprint", () => {
+    for (const folded of unfolded) folded.open = false;
+    unfolded.clear();
+  });
+  // A table that goes on beyond the edge says so: in words, and by fading while there is more.
+  const regions = [...document.querySelectorAll(".scroll")];
+  const mark = (region) => {
+    const hidden = region.scrollWidth - region.clientWidth;
+    region.toggleAttribute("data-wide", hidden > 1);
+    region.toggleAttribute("data-more", hidden - region.scrollLeft > 1);
+  };
+  const sizes = new ResizeObserver((entries) => entries.forEach((entry) => mark(entry.target)));
+  for (const region of regions) {
+    mark(region);
+    sizes.observe(region);
+    region.addEventListener("scroll", () => mark(region), { passive: true });
+  }
   const reveal = () => {
     const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
     const folded = target && target.closest("details:not([open])");
