@@ -75,37 +75,43 @@ def overview(groups: Sequence[Group]) -> Overview:
     )
 
 
-def in_words(found: Overview, *, reasons: bool) -> str:
-    """The counts of rows in sentences; `reasons`: what falls short is explained further below."""
-    left = {
-        "cut short by time": len(found.cut_short),
-        "not finished": len(found.begun),
-        "not run": len(found.missing),
-    }
-    states = [f"{found.whole} finished here"]
-    states += [f"{count} {state}" for state, count in left.items() if count]
-    sentences = [
-        f"{found.rows} rows stand for the paper's experiments, {found.printed} for those of its "
-        f"two tables and {found.rows - found.printed} for those of its text and figures: "
-        f"{', '.join(states)}."
+def sentences(found: Overview, *, reasons: bool) -> list[str]:
+    """The counts of rows, how many there are first; `reasons`: further below it says why rows fall
+    short."""
+    why = " (reasons below the tables)" if reasons and found.below else ""
+    done, cut = found.whole + len(found.cut_short), len(found.cut_short)
+    said = [
+        f"The paper's experiments make {found.rows} rows: {found.printed} in its two tables, "
+        f"{found.rows - found.printed} in its text and figures.",
+        f"{found.whole} ran to the end."
+        + _beside_the_paper(found.whole, found.good, found.below, why),
     ]
-    done = found.whole + len(found.cut_short)
-    counts = {
-        "are finished": (found.good, found.below),
-        "were cut short": (found.cut_good, found.cut_below),
-    }
-    parts = [
-        f"{good + below} {which}, of which {good} match it or are better and {below} fall short"
-        for which, (good, below) in counts.items()
-        if good + below
-    ]
-    if parts:
-        sentences.append(f"Of the rows for which the paper prints a number {'; '.join(parts)}.")
-    if found.short and reasons:
-        sentences.append("What is known of the reasons stands below the tables.")
-    if done:
-        sentences.append(f"{found.single} of the {done} results rest on one seed.")
-    return " ".join(sentences)
+    if cut:
+        stopped = f"{cut} {_were(cut)} stopped early for want of time."
+        said.append(stopped + _beside_the_paper(cut, found.cut_good, found.cut_below))
+    for state, names in (("not finished", found.begun), ("not run", found.missing)):
+        if names:
+            few = f": {', '.join(names)}" if len(names) < 4 else ""
+            said.append(f"{len(names)} {_were(len(names))} {state}{few}.")
+    if found.single:
+        said.append(f"{found.single} of the {done} results rest on one seed.")
+    return said
+
+
+def _beside_the_paper(rows: int, good: int, below: int, why: str = "") -> str:
+    """How many of some rows reach the paper's number, in a sentence."""
+    printed = good + below
+    if not printed:
+        return ""
+    which = f"{'each' if printed == rows else printed} of them" if rows > 1 else "it"
+    return (
+        f" The paper prints a number for {which}: {good} as good or better, "
+        f"{below} short of it{why}."
+    )
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def all_runs(group: Group) -> tuple[Run, ...]:

@@ -12,7 +12,7 @@ from passnet.report.curves import group_curves
 from passnet.report.errors import NothingThere
 from passnet.report.groups import SOLVED, Group, group_runs
 from passnet.report.metric_words import metric_words
-from passnet.report.overview import all_runs, in_words, overview
+from passnet.report.overview import all_runs, overview, sentences
 from passnet.report.paper import TABLES, TEST_DIGITS
 from passnet.report.plot import text_plot
 from passnet.report.read import Folder, find_runs
@@ -99,7 +99,7 @@ def _summary(groups: Sequence[Group]) -> list[str]:
     lines = [f"{len(runs)} run{'s' if len(runs) > 1 else ''}: {', '.join(counts)}."]
     rows = {name for table in TABLES for name in table.presets}
     if any(group.is_preset and group.name in rows for group in groups):
-        lines.append(in_words(found, reasons=False))
+        lines.append(" ".join(sentences(found, reasons=False)))
     return lines
 
 
