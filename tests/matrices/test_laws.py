@@ -68,6 +68,25 @@ def test_dense_is_the_oracles(spec):
         )
 
 
+@each_structure
+@normed
+def test_a_matrix_is_written_out_in_its_own_precision(spec, weight_norm):
+    gate = build(spec, weight_norm=weight_norm).gate(1)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = gate.dense()
+    assert torch.equal(found, gate.dense())
+
+
+@torch.no_grad()
+def test_a_dense_matrix_is_written_out_as_a_copy_of_its_numbers():
+    matrix = build(STRUCTURES["dense"])
+    matrix.weight[1, 2, 3] = torch.inf  # a product would spread it
+    found = matrix.gate(1).dense()
+    assert torch.equal(found, matrix.weight[1])
+    found.zero_()
+    assert matrix.weight[1].any()
+
+
 def _renamed(factors):
     names = {"expand": "left", "project": "right"}
     return {names.get(name, name): value for name, value in factors.items()}

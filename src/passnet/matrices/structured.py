@@ -14,7 +14,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 
 from passnet.config.matrix import MatrixSpec
 from passnet.equations import Structure
-from passnet.ops.precision import in_dtype
+from passnet.ops.precision import in_dtype, without_autocast
 
 
 class StructuredMatrix(nn.Module, ABC):
@@ -129,9 +129,12 @@ class GateMatrix:
         return self.structure.transpose(rows, *self._factors).reshape(y.shape)
 
     def dense(self) -> Float[Tensor, "n n"]:
-        """The matrix written out."""
+        """The matrix written out, in its own precision under autocast too."""
         like = self._factors[0]
-        return self(torch.eye(self.size, dtype=like.dtype, device=like.device)).mT
+        if self.structure.name == "dense":  # which a product may round
+            return like[0].clone()
+        eye = torch.eye(self.size, dtype=like.dtype, device=like.device)
+        return without_autocast(like.device, self, eye).mT
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{k} {tuple(v.shape)}" for k, v in self.factors.items())
