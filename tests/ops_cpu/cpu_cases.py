@@ -182,5 +182,6 @@ CASES = [
     *_AWKWARD,
     *_DRIVEN,
     Case("after", inner_bias=True),
+    Case("after", inner_bias=True, units=70, batch=19, steps=9),  # more rows than a sum has
     Case("after", "dense", inner_bias=True, masks="each", hold="units"),
 ]
