@@ -22,7 +22,9 @@ from passnet.report.write import write_whole
 Draw = Callable[[Sequence[Group], Sequence[SpeedFile]], dict[str, Any] | None]
 _CONFIG = {
     "background": "white",
-    "padding": 12,
+    # A reader's font may be wider than the one that the text was measured with.
+    "padding": 24,
+    "concat": {"spacing": 40},
     "font": "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif",
     "view": {"stroke": "transparent"},
     "axis": {
