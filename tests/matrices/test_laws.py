@@ -12,7 +12,7 @@ from structures import SIZE, STRUCTURES
 
 from passnet.config.matrix import MatrixSpec
 from passnet.equations import STRUCTURES as EQUATIONS
-from passnet.matrices import MATRICES, build_matrix
+from passnet.matrices.build import MATRICES, build_matrix
 
 GATES = 3
 each_structure = pytest.mark.parametrize("spec", STRUCTURES.values(), ids=STRUCTURES)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from passnet.report import numbers
 from passnet.report.groups import Group, cut_short
-from passnet.report.paper import TABLES, compare
+from passnet.report.paper import ROWS, TABLES, compare
 from passnet.report.read import Run
 
 
@@ -49,8 +49,7 @@ class Overview:
 def overview(groups: Sequence[Group]) -> Overview:
     """The counts over all groups of a page."""
     by_name = {group.name: group for group in groups if group.is_preset}
-    rows = [name for table in TABLES for name in table.presets]
-    done = [name for name in rows if name in by_name and by_name[name].finished]
+    done = [name for name in ROWS if name in by_name and by_name[name].finished]
     cut = tuple(name for name in done if all_cut_short(by_name[name]))
     verdicts = {name: compare(by_name[name]) for name in done}
     good = [name for name, verdict in verdicts.items() if verdict and verdict.good]
@@ -58,12 +57,12 @@ def overview(groups: Sequence[Group]) -> Overview:
     runs = [run for group in groups for run in all_runs(group)]
     outcomes = [run.outcome for run in runs if run.outcome is not None]
     return Overview(
-        rows=len(rows),
+        rows=len(ROWS),
         printed=sum(len(t.presets) for t in TABLES if t.anchor.startswith("table-")),
         whole=len(done) - len(cut),
         cut_short=cut,
-        begun=tuple(name for name in rows if name in by_name and name not in done),
-        missing=tuple(name for name in rows if name not in by_name),
+        begun=tuple(name for name in ROWS if name in by_name and name not in done),
+        missing=tuple(name for name in ROWS if name not in by_name),
         good=sum(name not in cut for name in good),
         cut_good=sum(name in cut for name in good),
         short=short,

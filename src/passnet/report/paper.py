@@ -104,6 +104,8 @@ TABLES = (
         _under("highway-mnist/"),
     ),
 )
+ROWS = tuple(name for table in TABLES for name in table.presets)
+"""All presets that stand for the paper's experiments."""
 BEYOND = Table(
     "beyond",
     "Beyond the paper, at its parameter budgets",

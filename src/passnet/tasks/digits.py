@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from passnet.config.tasks import SYNTHETIC_SIZES
 from passnet.tasks import draws
 from passnet.tasks.data import DataError, read
 from passnet.tasks.idx import parse_idx
@@ -57,7 +58,7 @@ def load(
     *,
     data_dir: str | None = None,
     check: bool = True,
-    sizes: tuple[int, int, int] = (6000, 1000, 1000),
+    sizes: tuple[int, int, int] = SYNTHETIC_SIZES,
 ) -> dict[str, Digits]:
     """The splits train, valid and test; `sizes` are those of the synthetic set.
 
