@@ -7,15 +7,18 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns two spaces apart; numbers to the right, words to the left."""
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()
+) -> str:
+    """Columns two spaces apart; numbers to the right, words to the left but in columns `right`."""
     texts = [[_text(cell) for cell in row] for row in rows]
     widths = [max(len(row[k]) for row in [list(header), *texts]) for k in range(len(header))]
-    right = [all(_is_number(row[k]) for row in rows) and bool(rows) for k in range(len(header))]
+    numbers = [all(_is_number(row[k]) for row in rows) and bool(rows) for k in range(len(header))]
+    sides = [is_number or name in right for is_number, name in zip(numbers, header, strict=True)]
     lines = [
         "  ".join(
             cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(row, widths, right, strict=True)
+            for cell, width, to_right in zip(row, widths, sides, strict=True)
         ).rstrip()
         for row in [list(header), *texts]
     ]
