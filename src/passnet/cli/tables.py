@@ -14,8 +14,7 @@ def table(
     lines = [[str(cell) for cell in line] for line in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     sides = [str.rjust if name in right else str.ljust for name in header]
-    return "
-".join(
+    return "\n".join(
         "  ".join(side(*of) for side, *of in zip(sides, line, widths, strict=True)).rstrip()
         for line in lines
     )
