@@ -152,12 +152,11 @@ def test_rows_are_counted_above_the_tables(tmp_path):
     assert tables[0] == f"**{TABLES[0].title}**" and f"**{CLAIMS}**" in tables
     rows = sum(len(table.presets) for table in TABLES)
     assert counted == (
-        f"{rows} rows stand for the paper's experiments, 19 for those of its two tables and "
-        f"{rows - 19} for those of its text and figures: 3 finished here, 1 cut short by time, 1 "
-        f"not finished, {rows - 5} not run. Of the rows for which the paper prints a number 2 are "
-        "finished, of which 1 match it or are better and 1 fall short; 1 were cut short, of which "
-        "1 match it or are better and 0 fall short. What is known of the reasons stands below the "
-        "tables. 3 of the 4 results rest on one seed."
+        f"The paper's experiments make {rows} rows, 19 in its two tables and {rows - 19} in its "
+        f"text and figures: 3 finished here, 1 cut short by time, 1 not finished, {rows - 5} not "
+        "run. The paper prints a number for 2 of the finished rows (1 matches or betters it, 1 "
+        "falls short) and for 1 of the rows cut short (1 matches or betters it, 0 fall short). The "
+        "known reasons are given below the tables. 3 of the 4 results rest on one seed."
     )
     found = overview(group_runs(find_runs([runs])))
     assert (found.good, found.cut_good, found.single) == (1, 1, 3)
@@ -165,8 +164,8 @@ def test_rows_are_counted_above_the_tables(tmp_path):
     assert "reasons" not in readme_results([runs])
     (runs / "none").mkdir()
     assert readme_results([runs / "none"]).startswith(
-        f"{rows} rows stand for the paper's experiments, 19 for those of its two tables and "
-        f"{rows - 19} for those of its text and figures: 0 finished here, {rows} not run.\n\n**T"
+        f"The paper's experiments make {rows} rows, 19 in its two tables and {rows - 19} in its "
+        f"text and figures: 0 finished here, {rows} not run.\n\n**T"
     )
 
 

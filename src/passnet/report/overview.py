@@ -85,24 +85,25 @@ def in_words(found: Overview, *, reasons: bool) -> str:
     states = [f"{found.whole} finished here"]
     states += [f"{count} {state}" for state, count in left.items() if count]
     sentences = [
-        f"{found.rows} rows stand for the paper's experiments, {found.printed} for those of its "
-        f"two tables and {found.rows - found.printed} for those of its text and figures: "
-        f"{', '.join(states)}."
+        f"The paper's experiments make {found.rows} rows, {found.printed} in its two tables and "
+        f"{found.rows - found.printed} in its text and figures: {', '.join(states)}."
     ]
     done = found.whole + len(found.cut_short)
     counts = {
-        "are finished": (found.good, found.below),
-        "were cut short": (found.cut_good, found.cut_below),
+        "of the finished rows": (found.good, found.below),
+        "of the rows cut short": (found.cut_good, found.cut_below),
     }
     parts = [
-        f"{good + below} {which}, of which {good} match it or are better and {below} fall short"
+        f"{good + below} {which} "
+        f"({good} {'matches or betters' if good == 1 else 'match or better'} it, "
+        f"{below} {'falls' if below == 1 else 'fall'} short)"
         for which, (good, below) in counts.items()
         if good + below
     ]
     if parts:
-        sentences.append(f"Of the rows for which the paper prints a number {'; '.join(parts)}.")
+        sentences.append(f"The paper prints a number for {' and for '.join(parts)}.")
     if found.short and reasons:
-        sentences.append("What is known of the reasons stands below the tables.")
+        sentences.append("The known reasons are given below the tables.")
     if done:
         sentences.append(f"{found.single} of the {done} results rest on one seed.")
     return " ".join(sentences)

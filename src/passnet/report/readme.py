@@ -79,15 +79,15 @@ def readme_results(folders: Iterable[Folder], *, reasons: bool = False) -> str:
     parts = [in_words(overview(groups), reasons=reasons)]
     parts += [_section(table, groups) for table in (*TABLES, BEYOND) if table.presets]
     parts.append(
-        "passnet's numbers are means over seeds, one run of each, ± the sample standard deviation; "
-        "for the memory and addition tasks, whose errors differ by factors, they are medians with "
-        "the range in brackets. A seed has solved a memory task when its test cross-entropy is "
-        "below 0.001 nats. Where a seed was run again, on another device or under another commit, "
-        "one of its runs counts, and what the others gave is said. Parameters are the true count. "
-        "A row matches when it differs from the paper by no more than the standard deviation, the "
-        "rounding of the printed number or, for accuracies, the standard error of one test. Where "
-        "the deviation of the seeds is larger than the paper's number itself, as on the addition "
-        "task, the row says how many seeds reach that number."
+        "passnet's numbers are means over seeds, one run per seed, ± the sample standard "
+        "deviation; for the memory and addition tasks, whose errors differ by factors, they are "
+        "medians with the range in brackets. A seed has solved a memory task if its test "
+        "cross-entropy is below 0.001 nats. If a seed was run again, on another device or under "
+        "another commit, one of its runs counts, and the scores of the others are given. "
+        "Parameters are the true count. A row matches if it differs from the paper by no more than "
+        "the standard deviation, the rounding of the printed number or, for accuracies, the "
+        "standard error of one test. If the deviation of the seeds is larger than the paper's "
+        "number itself, as on the addition task, the row says how many seeds reach that number."
     )
     return "\n\n".join((*parts, *_claims(groups)))
 
@@ -143,7 +143,7 @@ def _claims(groups: Sequence[Group]) -> list[str]:
     if not found:
         return []
     lines = [f"**{CLAIMS}**", "", RULE, ""]
-    lines += ["| the paper says | where | these runs | so it |", "|---|---|---|---|"]
+    lines += ["| the paper says | where | these runs | verdict |", "|---|---|---|---|"]
     for claim in found:
         runs = "; ".join(f"`{name}` {words}" for name, words in claim.found)
         verdict = ", ".join(filter(None, (claim.verdict, claim.caveat)))
