@@ -250,7 +250,7 @@ def test_directions_without_states_count_a_little():
         (
             lambda: passnet.compression_error(nn.GRU(6, 20), passnet.LSTM(6, 20)),
             ValueError,
-            "not two forms of one layer",
+            "these layers do not match",
         ),
     ],
 )
