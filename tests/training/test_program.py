@@ -86,7 +86,7 @@ def test_what_it_takes_and_returns_is_shown(tmp_path, capsys):
         (URNN, "the state of a UnitaryRNN is complex"),
         (
             replace(STREAM, model=replace(STREAM.model, learn_initial_state=True)),
-            "starts from a state it has learned",
+            "has a learned initial state",
         ),
     ],
     ids=["urnn", "learned state"],
