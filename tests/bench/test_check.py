@@ -122,7 +122,7 @@ def test_a_reference_without_half_of_its_digits_measures_nobody(monkeypatch):
         return [states[0] * 1.001 if coarse else states[0]]
 
     monkeypatch.setattr(GRU, "_scan", rough)
-    with pytest.raises(Wrong, match="the output by backend 'reference' in float32, its measure"):
+    with pytest.raises(Wrong, match="the output by backend 'reference' in float32, the yardstick"):
         checked(AFTER, found_for(AFTER))
 
 

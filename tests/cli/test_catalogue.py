@@ -177,7 +177,7 @@ def test_the_bench_explains_itself_in_short_paragraphs(capsys, monkeypatch):
     with pytest.raises(SystemExit):
         main(["bench", "--help"])
     paragraphs = capsys.readouterr().out.split("\n\n")[1:4]
-    assert [text.split()[0] for text in paragraphs] == ["Times", "Before", "The"]
+    assert [text.split()[0] for text in paragraphs] == ["Times", "First,", "The"]
     assert max(text.count("\n") for text in paragraphs) < 4
 
 
@@ -254,14 +254,20 @@ def test_help_fits_a_terminal(command, width, capsys, monkeypatch):
     [
         (
             "train",
-            ["[--seeds SEEDS]", "[--at-once N]", "[--minutes MINUTES]", "0..4", "one seed --seed"],
+            [
+                "[--seeds SEEDS]",
+                "[--at-once N]",
+                "[--minutes MINUTES]",
+                "0..4",
+                "one seed use --seed",
+            ],
         ),
         (
             "reproduce",
             [
                 "[--seeds SEEDS]",
-                "how many seeds of each row",
-                "which are seeds 0, 1 and 2",
+                "how many seeds per row",
+                "default 3: seeds 0, 1 and 2",
                 "or which ones",
                 "0..4",
                 "passnet data fetch",

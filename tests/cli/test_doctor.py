@@ -58,7 +58,7 @@ def test_doctor_says_what_needs_a_package_that_is_not_installed(capsys, monkeypa
         "`passnet report --out`, `passnet reproduce` and `passnet bench --plot` need jinja2: pip "
         "install '.[report]' in passnet's folder\n",
         "\n`passnet export` needs onnx, onnxruntime: pip install '.[onnx]' in",
-        "\ntriton is for torch.compile on a GPU; passnet's own kernels do without it\n",
+        "\ntriton is only needed for torch.compile on a GPU, not for passnet's own kernels\n",
     ):
         assert part in said
     assert "[tensorboard]" not in said

@@ -82,7 +82,7 @@ def test_show_says_what_is_recorded_and_what_to_type(capsys, tmp_path, monkeypat
     for more in ([], ["--set", "batch_size=40", "model.matrix=LowRank(4)"]):
         assert main(["show", name, *more]) == 0
         *_, before, fetch, train = capsys.readouterr().out.splitlines()
-        assert fetch == "its data are not here yet: passnet data fetch mnist"
+        assert fetch == "its data are missing, so run first: passnet data fetch mnist"
         assert shlex.split(train.removeprefix("to train it: ")) == ["passnet", "train", name, *more]
         recorded = before.startswith(f"recorded in results/{name}: 93.38 ± 0.46 %, seeds 0-2; ")
         assert recorded == (not more)
@@ -99,10 +99,10 @@ def test_show_says_what_is_recorded_and_what_to_type(capsys, tmp_path, monkeypat
             "psmnist/gru-128",
             "digits of MNIST: 50 000 for training, 10 000 for validation and 10 000",
         ),
-        ("beyond/psmnist-21k-all-digits", "for the test, the first two together for training"),
-        ("quick/sequential-digits", "made-up digits: 6 000 for training, 1 000 for validation"),
-        ("quick/copy", "made-up sequences: fresh ones for every update, 1 000 for validation"),
-        ("copy-500/gru-128", "made-up sequences: 100 000 for training, 10 000 for validation"),
+        ("beyond/psmnist-21k-all-digits", "for the test, both of the first two used for training"),
+        ("quick/sequential-digits", "synthetic digits: 6 000 for training, 1 000 for validation"),
+        ("quick/copy", "synthetic sequences: new ones for every update, 1 000 for validation"),
+        ("copy-500/gru-128", "synthetic sequences: 100 000 for training, 10 000 for validation"),
         ("char-lm/gru-1000", "Penn Treebank"),
     ],
 )

@@ -125,7 +125,7 @@ def test_ctrl_c_while_torch_loads_is_a_sentence(words, tmp_path):
 
 
 @needs_signals
-def test_a_second_ctrl_c_says_that_the_run_goes_on(tmp_path):
+def test_a_second_ctrl_c_says_that_the_command_resumes(tmp_path):
     # Where a run noted the first one, the second is for whoever handled signals before it.
     code = (
         "import signal\nfrom passnet.cli import main\nimport passnet.training.loop as loop\n"
@@ -135,7 +135,7 @@ def test_a_second_ctrl_c_says_that_the_run_goes_on(tmp_path):
     done = python("-c", code, cwd=tmp_path)
     assert done.returncode == 130
     assert done.stderr == (
-        "passnet: stopped by SIGINT; the same command goes on from the newest checkpoint\n"
+        "passnet: stopped by SIGINT; the same command resumes from the newest checkpoint\n"
     )
 
 

@@ -40,11 +40,11 @@ def test_a_plan_says_how_long_it_takes_and_what_was_cut_short(tmp_path, capsys, 
     for part in (
         "39 runs: 6 there, 6 cut short, 27 missing\ntime: at most 30.8 h for 30 of them, one after",
         "on cuda:0 (NVIDIA H200), which other runs may have shared\n",
-        "\n≤: all updates at the recorded pace; such a run stops early by its own rule\n",
-        "\ntime: for 3 of them it is not known: no run of the preset is recorded\n",
-        "\n  char-lm/lrd-gru-5459-64-dropout seed 0 has 95 000 of at most 1 000 000 updates; stops "
-        "early by its own rule\n",
-        "\ndata are missing, so first: passnet data fetch ptb\n",
+        "\n≤: all updates at the recorded pace; such a run may stop early\n",
+        "\ntime: unknown for 3 of them: no run of the preset is recorded\n",
+        "\n  char-lm/lrd-gru-5459-64-dropout seed 0 has 95 000 of at most 1 000 000 updates; may "
+        "stop early\n",
+        "\ndata are missing, so run first: passnet data fetch ptb\n",
     ):
         assert part in said
     assert max(map(len, plan(80))) <= 80
@@ -54,7 +54,7 @@ def test_a_plan_without_results_knows_no_times(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert reproduce("copy-500", "--dry-run") == 0
     said = capsys.readouterr().out
-    assert "not recorded\n12 runs: 12 missing\ntime: for them it is not known: no run" in said
+    assert "not recorded\n12 runs: 12 missing\ntime: unknown for them: no run" in said
     assert "hours" not in said and "passnet data" not in said and "cut short" not in said
 
 

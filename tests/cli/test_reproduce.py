@@ -157,7 +157,7 @@ def test_a_run_that_cannot_go_on_does_not_hold_up_the_others(tiny, tmp_path, cap
     with open(folder / "lock", "w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         assert reproduce("addition", "--seeds", "2", "--quiet") == 1
-    assert "seed 0 cannot go on: another process trains" in capsys.readouterr().err
+    assert "seed 0 failed: another process trains" in capsys.readouterr().err
     done = [path.name for path in (tmp_path / "results" / ADDITION).iterdir()]
     assert done == ["seed-1"]
     assert readme_disagreement("README.md", ["results"]) is None
@@ -168,7 +168,7 @@ def test_a_run_that_cannot_go_on_does_not_hold_up_the_others(tiny, tmp_path, cap
     [
         ("--out", "nowhere/report.html", "no folder nowhere"),
         ("--out", "taken", "is a folder"),
-        ("--out", "pipe", "no regular file"),
+        ("--out", "pipe", "not a regular file"),
         ("--results", "README.md", "README.md is a file"),
         ("--results", "README.md/inner", "README.md is a file"),
         ("--runs", "README.md", "README.md is a file"),
@@ -356,7 +356,7 @@ def test_stopped_by_a_signal_the_same_command_goes_on(tmp_path):
     said = process.communicate(timeout=120)[1]
     assert process.returncode == 130
     assert said.startswith("passnet: ") and said.count("\n") == 1, said
-    assert "tiny/copy seed 0 is saved in runs" in said and "the same command goes on" in said
+    assert "tiny/copy seed 0 is saved in runs" in said and "the same command resumes" in said
     assert not (tmp_path / "results").exists()
 
     plan = json.loads(start(tmp_path, "--seeds", "2", "--dry-run", "--json").communicate()[0])
@@ -364,7 +364,7 @@ def test_stopped_by_a_signal_the_same_command_goes_on(tmp_path):
     reached = plan["runs"][0]["update"]
     assert 0 < reached < 400
     shown = start(tmp_path, "--seeds", "2", "--dry-run").communicate()[0]
-    assert f"0 (update {reached})" in shown and "1 to go on, 1 missing" in shown
+    assert f"0 (update {reached})" in shown and "1 to resume, 1 missing" in shown
 
     process = start(tmp_path, *options)
     assert process.communicate(timeout=120)[1] == "" and process.returncode == 0
@@ -385,4 +385,4 @@ def test_stopped_between_runs_the_same_command_goes_on(tmp_path, number):
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
     assert done.returncode == 130
-    assert done.stderr == f"passnet: stopped by {number.name}; the same command goes on\n"
+    assert done.stderr == f"passnet: stopped by {number.name}; the same command resumes\n"

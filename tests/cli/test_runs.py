@@ -141,7 +141,7 @@ def test_runs_are_not_put_into_a_run(in_folder, capsys):
     assert train("quick/copy", *SMALL, "--out", "run", "--quiet") == 0
     capsys.readouterr()
     assert train("quick/copy", "--seeds", "0..1", "--out", "run", "--quiet") == 2
-    assert "run holds a run itself: give a folder outside of it" in capsys.readouterr().err
+    assert "run is itself the folder of a run: give a folder outside it" in capsys.readouterr().err
     assert not (in_folder / "run" / "seed-0").exists()
 
 
@@ -152,23 +152,23 @@ def test_how_a_run_is_given_more_updates_is_said(in_folder, capsys):
     said = "name its preset, with --out run and --set updates=... to give it more updates"
     assert said in capsys.readouterr().err
     for option, words in (
-        (["--seed", "3"], "name its preset, and each seed has a folder of its own"),
-        (["--seeds", "0..2"], "name its preset, and each seed has a folder of its own"),
+        (["--seed", "3"], "name its preset; each seed has its own folder"),
+        (["--seeds", "0..2"], "name its preset; each seed has its own folder"),
         (["--text", "my.txt"], "with another --out for another text"),
-        (["--out", "other"], "leave --out away"),
+        (["--out", "other"], "leave out --out"),
     ):
         assert train("run", *option) == 2
         said = capsys.readouterr().err
-        assert said.startswith(f"passnet: {option[0]}: run is the folder of a run, which goes on")
+        assert said.startswith(f"passnet: {option[0]}: run is the folder of a run, which resumes")
         assert words in said and "updates" not in said
 
 
 @pytest.mark.parametrize("seeds", ["0..1000000000", "0..10000000000000000000000"])
 def test_more_seeds_than_anybody_means(in_folder, capsys, seeds):
     assert train("quick/copy", "--seeds", seeds) == 2
-    assert "--seeds asks for more than 1000 runs of each" in capsys.readouterr().err
+    assert "--seeds asks for more than 1000 runs each" in capsys.readouterr().err
     assert main(["reproduce", "addition", "--seeds", seeds.removeprefix("0.."), "--dry-run"]) == 2
-    assert "--seeds asks for more than 1000 runs of each" in capsys.readouterr().err
+    assert "--seeds asks for more than 1000 runs each" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
@@ -221,8 +221,8 @@ def test_what_was_asked_wrongly_is_no_failed_run(in_folder, capsys, monkeypatch)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     (in_folder / "afile").touch()
     for wrong, words in (
-        (["--out", "afile"], "--out afile: afile is a file where"),
-        (["--out", "afile", "--seeds", "0..1"], "--out afile/seed-0: afile is a file where"),
+        (["--out", "afile"], "--out afile: afile is a file, but"),
+        (["--out", "afile", "--seeds", "0..1"], "--out afile/seed-0: afile is a file, but"),
         (["--backend", "cuda", "--out", "mine"], "Use --backend auto to let"),
         (["--backend", "cuda", "--seeds", "0..1"], "Use --backend auto to let"),
         (["--device", "cuda"], "PyTorch sees no GPU"),

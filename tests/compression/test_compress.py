@@ -312,7 +312,7 @@ def holding(value: float) -> passnet.GRU:
         (
             lambda: passnet.compression_error(nn.GRU(6, 20), passnet.LSTM(6, 20)),
             ValueError,
-            "not two forms of one layer",
+            "these layers do not match",
         ),
         (lambda: passnet.compression_error(nn.GRU(6, 20), 5), TypeError, "got a int: give a GRU"),
     ],

@@ -120,7 +120,7 @@ def test_chrono_needs_a_span():
             ("whole numbers are symbols",),
         ),
         (torch.zeros(T, B, M, dtype=torch.complex64), TypeError, ("complex64", "real features")),
-        (signed(0, B, M), ValueError, (f"0 steps of {B} sequences", "give some")),
+        (signed(0, B, M), ValueError, (f"0 steps of {B} sequences", "at least one step")),
         ([[1.0]], TypeError, ("the input is a list", "a tensor or PackedSequence")),
         (signed(T, B, M).double(), ValueError, ("torch.float64", "torch.float32", ".to(")),
         (signed(T, B, M).half(), ValueError, ("torch.float16", "layer torch.float32", "autocast")),
@@ -137,7 +137,7 @@ def test_inputs(layer, x, kind, parts):
 @pytest.mark.parametrize(
     ("lengths", "kind", "parts"),
     [
-        ([float("nan")] * B, TypeError, ("torch.float32", "whole numbers", "none missing")),
+        ([float("nan")] * B, TypeError, ("torch.float32", "whole numbers", "no missing values")),
         (torch.tensor([3.0, 2, 1, 1]), TypeError, ("torch.float32: give whole numbers",)),
         (torch.tensor([True] * B), TypeError, ("torch.bool",)),
         ([3, 0, 1, 2], ValueError, ("contains 0", f"from 1 to {T}", "leave empty sequences out")),

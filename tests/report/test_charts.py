@@ -116,7 +116,7 @@ def test_the_authors_highway_curves_are_drawn_by_our_count_of_epochs():
         rows = [row for row in shown.spec["data"]["values"] if row["model"] == AUTHOR]
         assert published[0][0] == 1 and published[0][1] > 80, "before training"
         assert [(row["epoch"], row["score"]) for row in rows] == [(x - 1, y) for x, y in published]
-        assert "one epoch earlier here than in his log" in shown.caption
+        assert "one epoch earlier than in his log" in shown.caption
 
 
 def test_what_is_cut_off_is_said(tmp_path):
@@ -188,8 +188,8 @@ def test_a_model_has_one_colour_in_all_panels_of_figure_two(tmp_path):
 
 def test_the_addition_panel_says_which_error_it_draws():
     (panel,) = [shown for shown in figure_two([]) if shown.anchor == "f2-addition"]
-    assert "both numbers are marked anywhere" in panel.caption
-    assert "one number marked in each half" in panel.caption
+    assert "both marks anywhere" in panel.caption
+    assert "one mark in each half" in panel.caption
 
 
 def test_a_model_stands_at_one_count_of_parameters_the_papers_and_ours(tmp_path):
@@ -216,7 +216,7 @@ def test_bits_are_averaged_as_the_papers_number_of_the_row_is(tmp_path):
         FURTHER: micro,
     }
     assert {row["s"] for row in shown.spec["data"]["values"]} >= {f"{PAPER}, macro"}
-    assert "those are lower by 0.01" in shown.caption
+    assert "micro is lower by 0.01" in shown.caption
 
 
 def test_scores_of_other_tokens_are_converted_and_hollow():

@@ -33,7 +33,7 @@ def test_rows_that_were_cut_short_are_not_finished_ones(tmp_path):
     assert found.begun == ("psmnist/gru-128",) and len(found.missing) == ROWS - 4
     assert (found.good, found.below, found.cut_good, found.cut_below) == (1, 0, 2, 0)
     page = " ".join(render_page([tmp_path]).split())
-    assert "as good as it or better; of those cut short 2 of 2</dt><dd>1 of 1<" in page
+    assert "match or better it; of those cut short 2 of 2</dt><dd>1 of 1<" in page
     assert f"2 cut short by time, 1 not finished, {ROWS - 4} not run</dt><dd>1 of {ROWS}<" in page
     listed = page[page.index('id="cut-short"') :]
     assert f"<code>{CUT}</code>" in listed[: listed.index("</ul>")]

@@ -98,6 +98,8 @@ def test_a_copy_without_checkpoints_is_refused(tmp_path):
     folder = tmp_path / "run"
     run(SHORT, folder)
     shutil.rmtree(folder / "checkpoints")
-    with pytest.raises(Refused, match="without checkpoints, which cannot go on to 24 updates"):
+    with pytest.raises(
+        Refused, match="without checkpoints, which cannot be continued to 24 updates"
+    ):
         run(LONG, folder)
     assert run(SHORT, folder).updates == 12

@@ -86,7 +86,7 @@ def test_what_it_takes_and_returns_is_shown(tmp_path, capsys):
         (URNN, "the state of a UnitaryRNN is complex"),
         (
             replace(STREAM, model=replace(STREAM.model, learn_initial_state=True)),
-            "starts from a state it has learned",
+            "has a learned initial state",
         ),
     ],
     ids=["urnn", "learned state"],
@@ -106,4 +106,4 @@ def test_wrong_places_are_refused(tmp_path, capsys):
     train(URNN, tmp_path / "run", device="cpu")
     nowhere = str(tmp_path / "nowhere" / "model.onnx")
     assert main(["export", str(tmp_path / "run"), "--out", nowhere]) == 2
-    assert "make it, or give a file in one that exists" in capsys.readouterr().err
+    assert "create it, or give a file in an existing one" in capsys.readouterr().err

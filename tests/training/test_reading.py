@@ -277,7 +277,7 @@ def test_every_event_has_its_line():
     better = Evaluated("r", 5, "valid", {"accuracy": 0.5}, "accuracy", True)
     assert describe(better) == "r 5 valid: accuracy 0.5 (best)"
     started = Started("r", 0, 5, 10, 3, "cpu", "eager", None, "accuracy", {}, None)
-    assert "goes on after update 5" in describe(started)
+    assert "resumes after update 5" in describe(started)
     assert "one CUDA graph" in describe(started)
     alone = replace(started, device="cuda:0 (a GPU)", capture="not captured: switched off")
     assert "eager backend (not captured: switched off), seed" in describe(alone)

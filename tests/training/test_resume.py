@@ -290,7 +290,7 @@ def test_a_complete_run_is_returned_at_once(tmp_path):
 
 def test_a_folder_that_holds_a_run_can_be_refused(tmp_path):
     train(ADDITION, tmp_path, device="cpu", resume=False)
-    with pytest.raises(RunError, match="holds a run already"):
+    with pytest.raises(RunError, match="already holds a run"):
         train(ADDITION, tmp_path, device="cpu", resume=False)
 
 
@@ -334,7 +334,7 @@ def test_another_number_of_threads_is_said_aloud(tmp_path):
     finally:
         torch.set_num_threads(1)
     texts = [event.text for event in events if isinstance(event, Warned)]
-    assert any("saved with 1 threads and goes on with 2" in text for text in texts)
+    assert any("saved with 1 threads and resumes with 2" in text for text in texts)
 
 
 def test_checkpoints_by_the_clock(tmp_path):

@@ -115,7 +115,8 @@ def _judge(label: str, got: Numbers, reference: Numbers, truth: Numbers) -> None
         against = f"against float64 (rms, of {off.scale:.1e}), so nothing was timed"
         if not off.measurable:
             raise Wrong(
-                f"{label}: {what} by {beside}, its measure, is off by {off.reference:.1e} {against}"
+                f"{label}: {what} by {beside}, the yardstick, is off by {off.reference:.1e} "
+                f"{against}"
             )
         if not off.got <= LUCK * off.allowed:
             raise Wrong(

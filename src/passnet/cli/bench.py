@@ -16,17 +16,17 @@ from passnet.cli.tables import print_json, table
 
 _DESCRIPTION = """\
 Times passnet's layers, torch.nn.GRU, torch.nn.LSTM and torch.nn.LSTM(proj_size=d), and a PyTorch
-loop, plain and with its step compiled, in one run. On a GPU layers are timed in each precision and
-also as CUDA graphs; those in float32 with a backward in the calling thread, too, and called as
-torch.cuda.make_graphed_callables makes them.
+loop, plain and with its step compiled, in one run. On a GPU, layers are timed in each precision and
+also as CUDA graphs; in float32 also with the backward in the calling thread, and wrapped by
+torch.cuda.make_graphed_callables.
 
-Before that, outputs and all gradients of passnet's layers are checked against a plain loop in
-float64 with the same weights, for each backend and precision that is timed; one that is wrong ends
-the command. Layers of torch.nn compute another function, and are not checked.
+First, outputs and all gradients of passnet's layers are checked against a plain loop in float64
+with the same weights, for each backend and precision that is timed; if one is wrong, the command
+stops. Layers of torch.nn compute another function and are not checked.
 
 The last two columns are the ms of a row divided by passnet's in the same case and pass: above 1x
-passnet is faster. `/ passnet` takes passnet in float32, called as it is; `/ alike` takes it in the
-row's precision and run as the row is, and is empty where that was not timed.
+passnet is faster. `/ passnet` uses passnet in float32, called ordinarily; `/ alike` uses passnet
+in the row's precision and way of calling, and is empty if that was not timed.
 """
 
 
@@ -38,28 +38,33 @@ def add(commands) -> None:
         description=_DESCRIPTION,
         formatter_class=Paragraphs,
     )
-    parser.add_argument("filter", nargs="?", default="", help="only cases whose line contains this")
+    parser.add_argument(
+        "filter", nargs="?", default="", help="only cases whose line contains this text"
+    )
     add_device(parser)
     parser.add_argument(
         "--repeats",
         type=count_of("timings, such as 9"),
         default=9,
-        help="timings of each (default 9)",
+        help="timings per contender (default 9)",
     )
-    parser.add_argument("--quick", action="store_true", help="an eighth of the steps")
+    parser.add_argument("--quick", action="store_true", help="use an eighth of the steps")
     parser.add_argument(
         "--growth",
         action="store_true",
-        help="time layers with 1, 2, 4 and 8 times the steps, and the rank, in float32 and beside "
-        "torch.nn's alone: cost is linear",
+        help="show that cost is linear: time layers with 1, 2, 4 and 8 times the steps and the "
+        "rank, in float32, beside torch.nn's only",
     )
     parser.add_argument("--no-loops", action="store_true", help="leave out the slow Python loops")
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="also write the rows as JSON, after each case"
     )
-    parser.add_argument("--commit", help="what was measured, where git cannot be asked")
+    parser.add_argument("--commit", help="the commit that was measured, if git cannot tell")
     parser.add_argument(
-        "--plot", type=Path, metavar="FILE", help="also draw them (.svg, .png, .pdf or .html)"
+        "--plot",
+        type=Path,
+        metavar="FILE",
+        help="also plot the timings (.svg, .png, .pdf or .html)",
     )
     parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
     parser.set_defaults(run=run)

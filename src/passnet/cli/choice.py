@@ -29,7 +29,7 @@ def chosen_names(args: argparse.Namespace) -> list[str]:
         del group[end:]
     if not names:
         raise ConfigurationError(
-            "no preset was named: put one that `passnet list` shows before the options, as in "
+            "no preset was named: put one from `passnet list` before the options, as in "
             "quick/copy --set updates=20"
         )
     return names
@@ -69,7 +69,7 @@ def with_text(experiment: Experiment, path: Path) -> Experiment:
     if not isinstance(experiment.task, CharacterTask):
         raise ConfigurationError(
             f"--text serves character presets only, and {experiment.name} is a "
-            f"{experiment.task.kind} task: choose one that `passnet list char` shows"
+            f"{experiment.task.kind} task: choose one from `passnet list char`"
         )
     if not path.is_file():
         raise ConfigurationError(f"--text: there is no file {path}")

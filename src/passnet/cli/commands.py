@@ -27,14 +27,14 @@ _COMMANDS = (listing, show, training, runs, export, data, report, reproduce, ben
 _DESCRIPTION = """\
 Low-rank passthrough networks: every experiment of the paper is one command away.
 
-  passnet train quick/copy                train it, watch it, resume it likewise
+  passnet train quick/copy                train it; the same command resumes it
   passnet list                            what else can be trained
   passnet show psmnist/lrd-gru-256-24     everything about one preset
   passnet data fetch                      get MNIST and Penn Treebank
   passnet train quick/character-stream --text my.txt    a model of your own text
   passnet sample runs/quick/character-stream/seed-0 --prompt "Memory "
-  passnet report runs                     what runs have reached
-  passnet reproduce table1 --dry-run      what a table of the paper still needs
+  passnet report runs                     compare runs with the paper
+  passnet reproduce table1 --dry-run      which runs a table still lacks
 """
 
 

@@ -20,17 +20,17 @@ def add(commands) -> None:
     parser = commands.add_parser(
         "data",
         help="list, fetch or verify MNIST and Penn Treebank",
-        description="Data files are looked for in --data-dir, then in PASSNET_DATA, then in the "
-        "user's cache folder; `fetch` puts them into the first of these that is named. Synthetic "
-        "tasks and the embedded text need none.",
+        description="passnet looks for data files in --data-dir, then PASSNET_DATA, then the "
+        "user's cache folder; `fetch` writes to the first of these that is set. Synthetic tasks "
+        "and the embedded text need no files.",
     )
     answer_with_help(parser)
     verbs = parser.add_subparsers(title="verbs", metavar="VERB")
     for verb, words, function in (
-        ("list", "what is there", _list),
+        ("list", "list the data files and their state", _list),
         (
             "fetch",
-            "download what is missing or wrong, checked by SHA-256, into --data-dir, else "
+            "download missing or damaged files, checked by SHA-256, to --data-dir, else "
             "PASSNET_DATA, else the user's cache folder",
             _fetch,
         ),
@@ -38,7 +38,7 @@ def add(commands) -> None:
     ):
         one = verbs.add_parser(verb, help=words, description=f"{words[0].upper()}{words[1:]}.")
         if verb != "list":
-            one.add_argument("datasets", nargs="*", help=f"of {', '.join(DATASETS)}; default all")
+            one.add_argument("datasets", nargs="*", help=f"{' or '.join(DATASETS)}; default all")
         add_data_dir(one)
         one.add_argument("--json", action="store_true", help="JSON instead of a table")
         one.set_defaults(run=function)
@@ -46,9 +46,7 @@ def add(commands) -> None:
 
 def add_data_dir(parser: argparse.ArgumentParser) -> None:
     """The option that names where data files are."""
-    parser.add_argument(
-        "--data-dir", metavar="FOLDER", help="look here for data files before anywhere else"
-    )
+    parser.add_argument("--data-dir", metavar="FOLDER", help="look for data files here first")
 
 
 def _list(args: argparse.Namespace) -> int:

@@ -36,11 +36,11 @@ def add(commands) -> None:
     """Register the command."""
     parser = commands.add_parser(
         "doctor",
-        help="versions, devices and which backends can run",
-        description="What runs GRUs and LSTMs here and whether it is fast, what this machine has, "
-        "and for each device and cell which backends would run a layer (a GRU, LSTM or Highway "
-        "network with low-rank-plus-diagonal matrices, a UnitaryRNN), or why not. The exit status "
-        "is 1 where PyTorch or another package that passnet needs cannot be imported.",
+        help="show versions, devices and which backends can run here",
+        description="Show which backend runs GRUs and LSTMs here and whether it is fast, what this "
+        "machine has, and for each device and cell which backends can run a layer (a GRU, LSTM or "
+        "Highway network with low-rank-plus-diagonal matrices, a UnitaryRNN), or why not. The exit "
+        "status is 1 if PyTorch or another package that passnet needs cannot be imported.",
     )
     parser.add_argument("--json", action="store_true", help="JSON instead of tables")
     parser.set_defaults(run=run)
@@ -100,7 +100,7 @@ def _missing_extras(versions: dict[str, str]) -> Iterator[str]:
                 f"pip install '.[{extra}]' in passnet's folder"
             )
     if versions["triton"] == _ABSENT:
-        yield "triton is for torch.compile on a GPU; passnet's own kernels do without it"
+        yield "triton is only needed for torch.compile on a GPU, not for passnet's own kernels"
 
 
 def _versions_table(versions: dict[str, str]) -> str:

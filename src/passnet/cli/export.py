@@ -16,15 +16,16 @@ def add(commands) -> None:
     parser = commands.add_parser(
         "export",
         help="write a run's model as an ONNX file",
-        description="Write the selected parameters of a run, finished or not, as an ONNX file, "
-        "which ONNX Runtime and others run without PyTorch, for any number of steps and "
-        "sequences. ONNX Runtime must give the same numbers first. A character model takes its "
-        "state and returns the next one (start with zeros), so that it can read a text in pieces; "
-        "the file's metadata have its symbols. Needs: pip install 'passnet[onnx]'.",
+        description="Write a run's model with its selected parameters, finished or not, as an ONNX "
+        "file. ONNX Runtime and others run it without PyTorch, for any number of steps and "
+        "sequences. The file is only written if ONNX Runtime gives the same numbers. A character "
+        "model takes a state and returns the next one (start with zeros), so that it can read a "
+        "text in pieces; its symbols are in the file's metadata. Needs: pip install "
+        "'passnet[onnx]'.",
     )
     parser.add_argument("run_folder", metavar="RUN", help="the folder of a run")
     parser.add_argument(
-        "--out", type=Path, required=True, metavar="FILE", help="such as model.onnx"
+        "--out", type=Path, required=True, metavar="FILE", help="the file, such as model.onnx"
     )
     add_data_dir(parser)
     parser.add_argument("--json", action="store_true", help="JSON instead of a table")
@@ -32,7 +33,7 @@ def add(commands) -> None:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Write the file and show what it takes and returns."""
+    """Write the file and show its inputs and outputs."""
     check_run(Path(args.run_folder))
     check_file("--out", args.out, replaced=True)
     load_torch()

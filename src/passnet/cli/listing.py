@@ -15,10 +15,10 @@ _HEADER = (
 )  # fmt: skip
 _SPARE = ("in the paper", "matrix", "cell", "size", "printed", "metric", "params")
 _LEGEND = (
-    "paper: the test score that the paper prints. params: the model's trainable numbers; printed, "
-    "where there is room for it: how many the paper prints, which leaves some out.",
-    "Next: passnet show NAME tells everything about one, passnet train NAME trains it. Those that "
-    "read MNIST or Penn Treebank need passnet data fetch first; those in quick/ need nothing.",
+    "paper: the test score that the paper prints. params: trainable parameters of the model; "
+    "printed (if there is room for it): the count that the paper prints, which leaves some out.",
+    "Next: passnet show NAME shows everything about one, passnet train NAME trains it. Presets "
+    "that read MNIST or Penn Treebank need passnet data fetch first; those in quick/ need no data.",
 )
 
 
@@ -26,13 +26,13 @@ def add(commands) -> None:
     """Register the command."""
     parser = commands.add_parser(
         "list",
-        help="all presets with the paper's numbers",
-        description="All presets: the paper's rows, then ours (beyond/) and short ones (quick/).",
+        help="list all presets with the paper's numbers",
+        description="List all presets: the paper's, then ours (beyond/) and short ones (quick/).",
     )
     parser.add_argument(
-        "filter", nargs="?", default="", help="only names containing this text, in capitals or not"
+        "filter", nargs="?", default="", help="only names that contain this text, ignoring case"
     )
-    parser.add_argument("--json", action="store_true", help="one JSON list instead of a table")
+    parser.add_argument("--json", action="store_true", help="print a JSON list instead of a table")
     parser.set_defaults(run=run)
 
 

@@ -20,12 +20,12 @@ def check_file(option: str, path: Path, *, written: bool = True, replaced: bool 
         raise ConfigurationError(f"{option} {path}: this is a folder, give a file in it")
     if replaced and path.exists() and not path.is_file():
         raise ConfigurationError(
-            f"{option} {path}: this is no regular file and would be replaced: give another"
+            f"{option} {path}: this is not a regular file and would be replaced: give another"
         )
     if not folder.is_dir():
         raise ConfigurationError(
-            f"{option} {path}: there is no folder {folder}: make it, or give a file in one that "
-            "exists"
+            f"{option} {path}: there is no folder {folder}: create it, or give a file in an "
+            "existing one"
         )
     if written:
         _check_access(option, path, folder)
@@ -46,7 +46,7 @@ def check_folder(option: str, path: Path, *, written: bool = True) -> None:
     found = _nearest(path)
     if not found.is_dir():
         raise ConfigurationError(
-            f"{option} {path}: {found} is a file where a folder is needed: give another"
+            f"{option} {path}: {found} is a file, but a folder is needed: give another"
         )
     if written:
         _check_access(option, path, found)
@@ -84,5 +84,5 @@ def _check_access(option: str, path: Path, folder: Path) -> None:
     except OSError as error:
         raise ConfigurationError(
             f"{option} {path}: nothing can be written in {folder} ({error.strerror or error}): "
-            "give another place, or allow it"
+            "choose another place, or change its permissions"
         ) from error

@@ -16,12 +16,12 @@ from passnet.report.targets import Target
 _WORDS = {
     "there": "there",
     "finished": "finished and to be copied",
-    "unfinished": "to go on",
+    "unfinished": "to resume",
     "short": "cut short",
     "missing": "missing",
     "blocked": "blocked",
 }
-_HEADER = ("preset", "there", "to go on", "cut short", "missing", "updates", "time of one")
+_HEADER = ("preset", "there", "to resume", "cut short", "missing", "updates", "time of one")
 
 
 def plan_text(target: Target, plan: Plan) -> str:
@@ -109,31 +109,31 @@ def _times(plan: Plan) -> Iterator[str]:
         places = " and ".join(sorted({time.device for time in times.values()}))
         which = f"{len(known)} of them" if len(known) < len(left) else "them"
         yield (
-            f"time: {bound} {duration(total)} for {which}, one after another, by results of the "
-            f"same presets on {places}, which other runs may have shared"
+            f"time: {bound} {duration(total)} for {which}, one after another, judging by results "
+            f"of the same presets on {places}, which other runs may have shared"
         )
     if least:
-        yield "≥: the recorded runs were validated more rarely, which takes less time"
+        yield "≥: the recorded runs were validated less often, which takes less time"
     if most:
-        yield "≤: all updates at the recorded pace; such a run stops early by its own rule"
+        yield "≤: all updates at the recorded pace; such a run may stop early"
     unknown = len(left) - len(known)
     if unknown:
         which = f"{unknown} of them" if known else "them"
-        yield f"time: for {which} it is not known: no run of the preset is recorded"
+        yield f"time: unknown for {which}: no run of the preset is recorded"
 
 
 def _cut_short(steps: Sequence[Step]) -> Iterator[str]:
     """What there is of runs that count as missing because they were cut short."""
     short = [(s.experiment, s.short) for s in steps if _kind(s) == "short" and s.short is not None]
     if short:
-        yield "cut short: results that ended for want of time, or at fewer updates, are run again"
+        yield "cut short: results that ran out of time, or ended at fewer updates, are run again"
     for planned, run in short:
         if planned.updates is None:
             reached = f"{whole(run.reached)} updates, less than its {planned.epochs} epochs"
         else:
             most = "at most " if planned.patience else ""
             reached = f"{whole(run.reached)} of {most}{whole(planned.updates)} updates"
-        rule = "; stops early by its own rule" if planned.patience else ""
+        rule = "; may stop early" if planned.patience else ""
         yield f"  {planned.name} seed {planned.seed} has {reached}{rule}"
 
 

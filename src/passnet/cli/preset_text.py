@@ -32,7 +32,7 @@ def next_steps(experiment: Experiment, args: argparse.Namespace) -> Iterator[str
             yield f"recorded in {text}"
     fetch = missing_data([experiment.task])
     if fetch:
-        yield f"its data are not here yet: {fetch}"
+        yield f"its data are missing, so run first: {fetch}"
     changes = [text for group in args.overrides for text in group]
     words = ["passnet", "train", experiment.name]
     words += ["--text", args.text] if args.text is not None else []

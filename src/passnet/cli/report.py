@@ -19,24 +19,26 @@ def add(commands) -> None:
         "report",
         help="tables and curves of runs, in the terminal or as one HTML page",
         description="Read run folders and compare them with the paper. Without --out the tables "
-        "and curves are printed; with it one self-contained page is written. A damaged run is left "
-        "out and named, and the exit status is then 1.",
+        "and curves are printed; with it one self-contained page is written. Damaged runs are "
+        "skipped with a warning, and the exit status is then 1.",
     )
-    parser.add_argument("folders", metavar="RUN", nargs="+", help="run folders, or folders of them")
+    parser.add_argument(
+        "folders", metavar="RUN", nargs="+", help="run folders, or folders that contain some"
+    )
     parser.add_argument("--out", type=Path, metavar="FILE.html", help="write the page here")
     parser.add_argument(
         "--benchmarks",
         type=Path,
         metavar="FOLDER",
-        help="speed results for the page that --out writes (default benchmarks/results, where it "
-        "is)",
+        help="speed results for the page that --out writes (default benchmarks/results, if it "
+        "exists)",
     )
     parser.add_argument("--json", action="store_true", help="print the numbers as JSON")
     parser.add_argument(
         "--trials",
         action="store_true",
-        help="print trials too, runs of presets with changed settings, which are left out where "
-        "the preset itself was run",
+        help="also print trials: runs of presets with changed settings, which are left out if the "
+        "preset itself was run",
     )
     parser.set_defaults(run=run)
 
@@ -68,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
             print(text)
         if text and sys.stdout.isatty() and not args.json:
             words = shlex.join(["passnet", "report", *args.folders, "--out", "report.html"])
-            print(f"The same and more as one page for a browser:\n  {words}")
+            print(f"To see this and more as a page in a browser:\n  {words}")
     return FAILED if left_out else 0
 
 

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from passnet.report.targets import Target
 
 _EPILOG = """\
-NAME is one of these, with its rows and with the runs that three seeds of each make:
+NAME is one of these (with its number of rows, and of runs for three seeds each):
 
   table1     sequential permuted MNIST                     6 rows   18 runs
   table2     characters of Penn Treebank                  13 rows   39 runs
@@ -37,27 +37,26 @@ NAME is one of these, with its rows and with the runs that three seeds of each m
   beyond     our recipes at the paper's budgets            9 rows   27 runs
   all        the paper and beyond                         43 rows  129 runs
 
-or a preset or a group of presets that `passnet list` shows, such as copy-500. For the speed tables
-there is `passnet bench`.
+or a preset or group of presets from `passnet list`, such as copy-500. `passnet bench` makes the
+speed tables.
 
-table1 and highway read MNIST, table2 Penn Treebank, and beyond reads both: get them first, by
-`passnet data fetch`. copy and addition need no files. --dry-run says what is missing and, where
-results of the same presets tell, how long it takes.
+table1 and highway need MNIST, table2 Penn Treebank, and beyond both: get them first with
+`passnet data fetch`. copy and addition need no files. --dry-run says which runs are missing and, if
+runs of the same presets are recorded, how long they take.
 
-Results that are there are not run again. The others train in --runs, with their checkpoints: on a
-GPU all but the language models together, six at a time, then the seeds of each language model; on
-a CPU one after another. Each that ends is copied to --results without weights. When all that train
-together have ended, the page is made anew, as is the table in a README.md beside the results that
-has the marks for it. A seed that diverges is a result too: it counts as failed. Stop it at any
-time: the same command goes on where it was.
+Existing results are not run again. The others train in --runs, with checkpoints: on a GPU all but
+the language models together, six at a time, then the seeds of each language model; on a CPU one
+after another. A finished run is copied to --results without weights. When all runs of a group have
+ended, the page is rebuilt, as are the generated tables of a README.md beside the results. A
+diverged seed is a result too: it counts as failed. Stop at any time: the same command resumes.
 
   passnet reproduce table1 --dry-run
   passnet reproduce addition --seeds 1
   passnet reproduce copy-500 --seeds 0..4 --device cuda:1
   passnet reproduce all --quiet
 
-Exit status: 0 all is there, 1 a run could not go on, 2 a wrong argument or missing data, 130
-stopped by a signal.
+Exit status: 0 complete, 1 a run failed, 2 a wrong argument or missing data, 130 stopped by a
+signal.
 """
 
 
@@ -65,9 +64,9 @@ def add(commands) -> None:
     """Register the command."""
     parser = commands.add_parser(
         "reproduce",
-        help="run what a table or figure of the paper still needs, and rebuild the page",
-        description="Find which runs of a table or figure of the paper have no result yet, train "
-        "them as the paper did, and rebuild the page that compares all results with the paper.",
+        help="train the runs that a table or figure still lacks, and rebuild the page",
+        description="Train those runs of a table or figure of the paper that have no result yet, "
+        "as the paper did, and rebuild the page that compares all results with the paper.",
         epilog=_EPILOG,
         formatter_class=Paragraphs,
     )
@@ -76,14 +75,14 @@ def add(commands) -> None:
         "--seeds",
         default="3",
         metavar="SEEDS",
-        help="how many seeds of each row, counted from 0 (default 3, which are seeds 0, 1 and 2), "
-        "or which ones, as a range such as 0..4 or a list such as 1,5",
+        help="how many seeds per row, counted from 0 (default 3: seeds 0, 1 and 2), or which ones, "
+        "as a range such as 0..4 or a list such as 1,5",
     )
     add_device(parser)
     add_data_dir(parser)
     folders = (
-        ("--results", "results", "where results are, and new ones are put (results)"),
-        ("--runs", "runs", "where runs train and keep their checkpoints (runs)"),
+        ("--results", "results", "folder of results, old and new (results)"),
+        ("--runs", "runs", "folder where runs train and keep checkpoints (runs)"),
     )
     for option, default, words in folders:
         parser.add_argument(option, type=Path, default=Path(default), metavar="FOLDER", help=words)
@@ -98,17 +97,18 @@ def add(commands) -> None:
         "--benchmarks",
         type=Path,
         metavar="FOLDER",
-        help="speed results for the page (benchmarks/results beside the results, where it is)",
+        help="speed results for the page (default: benchmarks/results beside the results, if it "
+        "exists)",
     )
     parser.add_argument("--dry-run", action="store_true", help="print the plan and run nothing")
     parser.add_argument("--quiet", action="store_true", help="show only warnings while it runs")
-    parser.add_argument("--json", action="store_true", help="the plan, or what came of it, as JSON")
+    parser.add_argument("--json", action="store_true", help="print the plan or the outcome as JSON")
     parser.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
     """Print the plan, or carry it out and print the rows."""
-    with leaving_at_once("the same command goes on"):
+    with leaving_at_once("the same command resumes"):
         return _planned(args)
 
 
@@ -123,8 +123,8 @@ def _planned(args: argparse.Namespace) -> int:
     places = Places(args.results, args.runs)
     if args.results.resolve() == args.runs.resolve():
         raise ConfigurationError(
-            f"--results and --runs are both {args.runs}: give two folders, for results are copies "
-            "of runs without their weights"
+            f"--results and --runs are both {args.runs}: give two folders, since results are "
+            "copies of runs without their weights"
         )
     check_folder("--results", places.results, written=False)
     check_folder("--runs", places.runs, written=False)
@@ -139,7 +139,7 @@ def _planned(args: argparse.Namespace) -> int:
             open_ = [s.experiment.task for s in steps if s.state in ("unfinished", "missing")]
             fetch = missing_data(open_, args.data_dir)
             if fetch:
-                print(f"data are missing, so first: {fetch}")
+                print(f"data are missing, so run first: {fetch}")
             print(f"nothing was run; without --dry-run, runs train in {places.runs}")
         return 0
     _check(steps, places)
@@ -169,7 +169,7 @@ def _check(steps: list[Step], places: Places) -> None:
         if step.state == "blocked":
             raise ConfigurationError(
                 f"{step.note}, where {step.experiment.name} seed {step.experiment.seed} belongs: "
-                "move it away, or give other folders by --runs and --results"
+                "move it away, or choose other folders with --runs and --results"
             )
         if step.state != "there":
             check_folder("--results", places.result(step.experiment))

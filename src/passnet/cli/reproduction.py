@@ -71,12 +71,12 @@ def train_and_publish(
             _say(f"{label} diverged at update {outcome.update}: it counts as a failed seed")
             publish_run(places.run(experiment), places.result(experiment))
         elif isinstance(outcome, RunError):
-            _say(f"{label} cannot go on: {outcome}")
+            _say(f"{label} failed: {outcome}")
             failed.append(outcome)
     if stopped:
         _say(
             f"stopped by a signal; {', '.join(stopped)} {'is' if len(stopped) == 1 else 'are'} "
-            f"saved in {places.runs}: the same command goes on"
+            f"saved in {places.runs}: the same command resumes"
         )
         return INTERRUPTED
     return failure_status(failed)

@@ -19,8 +19,8 @@ def add(commands) -> None:
         "evaluate",
         help="score a run's selected parameters",
         description="Score the selected parameters of a run, finished or not, on one split. "
-        "Chance is the score of a model without memory: for digits their frequencies, for text "
-        "which character follows the last one how often.",
+        "Chance is the score of a model without memory: for digits one that knows how frequent "
+        "each is, for text one that knows only the previous character.",
     )
     evaluate.add_argument("run_folder", metavar="RUN", help="the folder of a run")
     evaluate.add_argument("--split", choices=("valid", "test"), default="test")
@@ -35,7 +35,7 @@ def add(commands) -> None:
         description="Continue a prompt with the character model of a run, one step at a time.",
     )
     sample.add_argument("run_folder", metavar="RUN", help="the folder of a character run")
-    sample.add_argument("--prompt", default="", help="what the text begins with")
+    sample.add_argument("--prompt", default="", help="the beginning of the text")
     sample.add_argument(
         "--length",
         type=count_of("characters, such as 400", low=0),
@@ -46,11 +46,11 @@ def add(commands) -> None:
         "--temperature",
         type=temperature,
         default=0.8,
-        help="0 takes the likeliest character (0.8)",
+        help="0 always takes the likeliest character (0.8)",
     )
-    sample.add_argument("--seed", type=seed, default=0, help="of the draws (0)")
+    sample.add_argument("--seed", type=seed, default=0, help="seed of the random draws (0)")
     add_device(sample)
-    sample.add_argument("--json", action="store_true", help="the text as a JSON string")
+    sample.add_argument("--json", action="store_true", help="print the text as a JSON string")
     sample.set_defaults(run=_sample)
 
 

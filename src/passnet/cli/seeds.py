@@ -55,4 +55,4 @@ def chosen_seeds(text: str) -> list[int]:
 def _check_count(seeds: Sequence[int]) -> None:
     """Raise a sentence for more seeds than anybody means."""
     if seeds[MOST:]:
-        raise ConfigurationError(f"--seeds asks for more than {MOST} runs of each: give fewer")
+        raise ConfigurationError(f"--seeds asks for more than {MOST} runs each: give fewer")

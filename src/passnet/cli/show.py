@@ -16,11 +16,11 @@ def add(commands) -> None:
     """Register the command."""
     parser = commands.add_parser(
         "show",
-        help="everything about a preset: shapes, counts, settings, backend and why",
-        description="Shapes and parameter counts of a preset's model, what the paper reports, "
-        "every setting that --set can change, and which backend would run it here.",
+        help="show everything about a preset: shapes, counts, settings, backends",
+        description="Show the shapes and parameter counts of a preset's model, what the paper "
+        "reports, every setting that --set can change, and which backend would run it here.",
     )
-    add_names(parser, nargs=1, metavar="NAME", help="a preset, as `passnet list` prints it")
+    add_names(parser, nargs=1, metavar="NAME", help="a preset from `passnet list`")
     add_overrides(parser)
     parser.add_argument("--json", action="store_true", help="JSON instead of tables")
     parser.set_defaults(run=run)

@@ -18,12 +18,12 @@ def data_words(task: Task) -> str:
         return sources.get(task.source, f"the text {task.path}")
     if isinstance(task, CopyTask | AdditionTask):
         fresh = task.train_size is None
-        train = "fresh ones for every update" if fresh else f"{whole(task.train_size)} for training"
+        train = "new ones for every update" if fresh else f"{whole(task.train_size)} for training"
         test = whole(task.eval_size)
-        return f"made-up sequences: {train}, {test} for validation and {test} for the test"
+        return f"synthetic sequences: {train}, {test} for validation and {test} for the test"
     train, valid, test = map(whole, digit_splits(task))
-    kind = "digits of MNIST" if task.source == "mnist" else "made-up digits"
-    held = "" if task.hold_out else ", the first two together for training"
+    kind = "digits of MNIST" if task.source == "mnist" else "synthetic digits"
+    held = "" if task.hold_out else ", both of the first two used for training"
     return f"{kind}: {train} for training, {valid} for validation and {test} for the test{held}"
 
 

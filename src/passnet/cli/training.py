@@ -26,11 +26,11 @@ if TYPE_CHECKING:
     from passnet.training import Result
 
 _EPILOG = """\
-A run is a folder: experiment.json, metrics.jsonl, checkpoints/, result.json. The same command goes
-on, after Ctrl-C from where it stopped, after a kill or a power cut from its newest checkpoint, and
-ends with the same numbers. Checkpoints come after 10, 20, 40, 80 and 160 seconds, then every two
-minutes. With a larger --set updates=... a run goes on as well, if nothing in it (a cosine, an
-average of the last third) depended on how many there were to be.
+A run is a folder: experiment.json, metrics.jsonl, checkpoints/, result.json. The same command
+resumes it, after Ctrl-C where it stopped, after a kill or a power cut from its newest checkpoint,
+and gives the same numbers as an uninterrupted run. Checkpoints are written after 10, 20, 40, 80 and
+160 seconds, then every two minutes. A larger --set updates=... continues a run, too, unless it
+depends on the total number (a cosine schedule, an average over the last third).
 
   passnet train quick/copy
   passnet train copy-500/lrd-gru-128-50 --seeds 0..4
@@ -40,8 +40,8 @@ average of the last third) depended on how many there were to be.
   passnet train char-lm/gru-1000-dropout --minutes 30
   torchrun --nproc-per-node 2 -m passnet train quick/copy
 
-"chance" beside a score is that of a model without memory: for digits their frequencies, for text
-which character follows the last one how often.
+"chance" is the score of a model without memory: for digits one that knows how frequent each is, for
+text one that knows only the previous character.
 
 Exit status: 0 done, 1 the run failed, 2 a wrong argument or missing data, 130 stopped by a signal.
 """
@@ -54,8 +54,8 @@ def add(commands) -> None:
     """Register the command."""
     parser = commands.add_parser(
         "train",
-        help="train presets, or go on with a run's folder",
-        description="Train presets as the paper did, or go on with the run in a folder.",
+        help="train presets, or resume runs",
+        description="Train presets as the paper did, or resume the run in a folder.",
         epilog=_EPILOG,
         formatter_class=Paragraphs,
     )
@@ -72,13 +72,13 @@ def add(commands) -> None:
     parser.add_argument(
         "--seeds",
         metavar="SEEDS",
-        help="one run for each of these seeds, side by side on a GPU: a range or a list such as "
-        "0..4 or 1,5,7; for one seed --seed",
+        help="one run per seed, side by side on a GPU: a range or a list such as 0..4 or 1,5,7; "
+        "for one seed use --seed",
     )
     parser.add_argument(
         "--out",
         metavar="FOLDER",
-        help="folder of the run (default runs/NAME/seed-N); of several, a folder for all of them",
+        help="folder of the run (default runs/NAME/seed-N); with several runs, their common folder",
     )
     add_data_dir(parser)
     add_device(parser)
@@ -86,22 +86,22 @@ def add(commands) -> None:
         "--backend",
         choices=("auto", "cuda", "cpu", "eager", "reference"),
         default="auto",
-        help="which scan backend must run it; one that cannot says why",
+        help="the scan backend to use; if it cannot run the model, the error says why",
     )
     parser.add_argument(
         "--at-once",
         type=count_of("runs, such as 6"),
         default=6,
         metavar="N",
-        help="how many of several runs share a GPU at a time, the others wait (6); a CPU takes "
-        "one after another",
+        help="how many runs share a GPU at a time (6); the others wait. On a CPU they run one "
+        "after another",
     )
     parser.add_argument(
         "--minutes",
         type=minutes,
         metavar="MINUTES",
-        help="end with the last evaluation that fits into so many minutes of training, such as 9; "
-        "with more, or without this, the same command goes on",
+        help="stop after the last evaluation within this many minutes of training, such as 9; the "
+        "same command with more, or without this option, resumes",
     )
     parser.add_argument("--tensorboard", action="store_true", help="also write TensorBoard events")
     parser.add_argument("--quiet", action="store_true", help="show only warnings while it runs")
@@ -116,7 +116,7 @@ def run(args: argparse.Namespace) -> int:
         plans = training_plans(args)
         import passnet.cli.display
         import passnet.training.together  # noqa: F401
-    with leaving_at_once("the same command goes on from the newest checkpoint"):
+    with leaving_at_once("the same command resumes from the newest checkpoint"):
         return _train(plans, args)
 
 
@@ -189,7 +189,7 @@ def _print_results(
     print(columns(_HEADER, rows, width=terminal_width(), spare=_SPARE))
     for folder, result in pairs:
         if result.cut_short:
-            more = "with more, or without --minutes, it goes on"
+            more = "resume it with more minutes, or without --minutes"
             print(f"{folder} ended early, {result.stopped}: {more}")
     for note in dict.fromkeys(note for experiment, _ in plans for note in experiment.notes):
         print(f"note: {note}")

@@ -18,7 +18,7 @@ from passnet.experiments import names
 def training_plans(args: argparse.Namespace) -> list[tuple[Experiment, Path]]:
     """Which experiments are to run in which folders."""
     if args.seeds is not None and args.seed is not None:
-        raise ConfigurationError("--seed and --seeds: give one of them")
+        raise ConfigurationError("--seed and --seeds: give only one of them")
     seeds = listed_seeds(args.seeds) if args.seeds else [args.seed]
     plans = []
     chosen = list(dict.fromkeys(chosen_names(args)))
@@ -27,7 +27,7 @@ def training_plans(args: argparse.Namespace) -> list[tuple[Experiment, Path]]:
             plans.append(_saved(name, args))
             continue
         if name not in names() and Path(name).is_dir():
-            raise ConfigurationError(f"{no_run(Path(name))}, or a preset that `passnet list` shows")
+            raise ConfigurationError(f"{no_run(Path(name))}, or a preset from `passnet list`")
         if name not in names() and name.startswith(("runs/", "./", "/", "../", "~")):
             check_run(Path(name))
         preset = chosen_experiment(name, args)
@@ -59,12 +59,14 @@ def _check_folders(given: Sequence[Path]) -> None:
     around = (place for folder in folders for place in folder.parents)
     inside = next((place for place in around if (place / EXPERIMENT_FILE).is_file()), None)
     if inside is not None:
-        raise ConfigurationError(f"{inside} holds a run itself: give a folder outside of it")
+        raise ConfigurationError(
+            f"{inside} is itself the folder of a run: give a folder outside it"
+        )
 
 
 def _saved(name: str, args: argparse.Namespace) -> tuple[Experiment, Path]:
-    """The run in a folder, which goes on as it began."""
-    other_seed = "name its preset, and each seed has a folder of its own"
+    """The run in a folder, which resumes as it began."""
+    other_seed = "name its preset; each seed has its own folder"
     for option, value, remedy in (
         (
             "--set",
@@ -75,11 +77,11 @@ def _saved(name: str, args: argparse.Namespace) -> tuple[Experiment, Path]:
         ("--text", args.text, "name its preset, with another --out for another text"),
         ("--seed", args.seed, other_seed),
         ("--seeds", args.seeds, other_seed),
-        ("--out", args.out, "leave --out away, or name its preset to train it elsewhere too"),
+        ("--out", args.out, "leave out --out, or name its preset to train it elsewhere too"),
     ):
         if value not in (None, []):
             raise ConfigurationError(
-                f"{option}: {name} is the folder of a run, which goes on as it began: {remedy}"
+                f"{option}: {name} is the folder of a run, which resumes as it began: {remedy}"
             )
     from passnet.training import load_run
 

@@ -36,11 +36,11 @@ def compress(
 def compress(
     layer: GRU | LSTM | nn.GRU | nn.LSTM, matrix: MatrixSpec, *, inputs: Inputs | None = None
 ) -> GRU | LSTM:
-    """A layer like `layer` whose state matrices are those of the structure `matrix` nearest to its.
+    """A copy of `layer` whose state matrices have the structure `matrix`, as near as possible.
 
-    Everything else is copied, `layer` itself is left alone. `inputs` are sequences that it usually
-    reads: a tensor or PackedSequence, or several in a row. With them the products of matrices and
-    states are kept as well as possible, without them the matrices themselves, which is worse.
+    Everything else is copied, and `layer` itself is not changed. `inputs` are typical sequences: a
+    tensor or PackedSequence, or several in an iterable. With them the products of matrices and
+    states are approximated, without them the matrices themselves, which is worse.
     """
     own = _own(layer)
     if isinstance(matrix, Dense):
@@ -64,16 +64,17 @@ def compression_error(
     *,
     inputs: Inputs | None = None,
 ) -> dict[str, float]:
-    """How far the state matrices of `small` are from those of `layer`, as shares of these.
+    """The relative error of the state matrices of `small` beside those of `layer`.
 
-    For each gate, named as in `cells.0.carry`, the root of the sum of squares of the difference, of
-    matrices or, with `inputs`, of what the gate receives from the states that `layer` goes through.
+    For each gate, named as in `cells.0.carry`, the root of the sum of squares of the difference
+    over that of the original: of the matrices or, with `inputs`, of their products with the states
+    of `layer`.
     """
     own, small = _own(layer), _own(small)
     if _shape(own) != _shape(small):
         raise ValueError(
-            f"these are not two forms of one layer: {own} and {small} differ in their kind, "
-            "units, layers or directions"
+            f"these layers do not match: {own} and {small} differ in their kind, units, layers "
+            "or directions"
         )
     found = {}
     parts = zip(_cells(own), _weights(own), _weights(small), _moments(own, inputs), strict=True)
@@ -92,8 +93,8 @@ def _own(layer: nn.Module) -> GRU | LSTM:
         layer = LSTM.from_torch(layer)
     if not isinstance(layer, GRU | LSTM):
         raise TypeError(
-            f"got a {type(layer).__name__}: give a GRU or LSTM, of torch.nn or passnet; those "
-            "inside a model one by one"
+            f"got a {type(layer).__name__}: give a GRU or LSTM, of torch.nn or passnet; "
+            "compress the layers of a model one by one"
         )
     for name, parameter in layer.named_parameters():
         if parameter.is_meta:

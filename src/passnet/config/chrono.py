@@ -9,7 +9,10 @@ from passnet.config.fields import check_range, check_types
 
 @dataclass(frozen=True)
 class Chrono:
-    """Carry biases b = log u, u uniform in 1 .. t_max - 1: memories of about 1 to t_max steps."""
+    """Chrono initialisation: carry biases log u, u uniform in 1 .. t_max - 1.
+
+    Units then start with memories of about 1 to t_max steps.
+    """
 
     t_max: float
 

@@ -11,17 +11,17 @@ class MatrixSpec(ABC):
     """The structure of the n x n state matrices of one layer, one matrix for each gate."""
 
     def check(self, size: int) -> None:
-        """Raise ValueError when a state of `size` units cannot have this structure."""
+        """Raise ValueError if a state of `size` units cannot have this structure."""
         if size < 1:
-            raise ValueError(f"a state of {size} units is none: choose 1 or more")
+            raise ValueError(f"a state cannot have {size} units: choose 1 or more")
 
     @abstractmethod
     def count(self, size: int, gates: int) -> int:
-        """Trainable numbers in the `gates` state matrices of a layer of `size` units."""
+        """Trainable parameters in the `gates` state matrices of a layer of `size` units."""
 
     @abstractmethod
     def describe(self) -> str:
-        """A few words for tables, such as `low-rank plus diagonal 24, tied`."""
+        """A short description for tables, such as `low-rank plus diagonal 24, tied`."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Dense(MatrixSpec):
 
 @dataclass(frozen=True)
 class LowRank(MatrixSpec):
-    """W = L R with L of n x rank and R of rank x n; `tied` shares R between the gates."""
+    """W = L R, where L is n x rank and R is rank x n; with `tied` all gates share R."""
 
     rank: int
     tied: bool = False
@@ -55,7 +55,7 @@ class LowRank(MatrixSpec):
 
 @dataclass(frozen=True)
 class LowRankPlusDiagonal(MatrixSpec):
-    """W = L R + D with D diagonal; `tied` shares R between the gates, never L or D."""
+    """W = L R + D, where D is diagonal; with `tied` all gates share R, but not L or D."""
 
     rank: int
     tied: bool = False

@@ -36,10 +36,10 @@ def paper_parameter_count(
 ) -> int:
     """The count by the convention behind the paper's tables.
 
-    State matrices and biases of every gate, one input matrix instead of one for each gate, the
-    output matrix and bias; no initial state. The structure is `matrix`, or is put together from
-    `rank` (None: dense), `tied` and `diagonal`. The paper's LSTM figure of 4.25M is met only with
-    one input matrix for each gate: `input_matrices=4`.
+    State matrices and biases of every gate, one input matrix instead of one per gate, the output
+    matrix and its bias; no initial state. The structure is `matrix`, or is derived from `rank`
+    (None: dense), `tied` and `diagonal`. Only with one input matrix per gate, `input_matrices=4`,
+    does the count match the 4.25M that the paper prints for its LSTM.
     """
     if cell not in ("gru", "lstm"):
         raise ValueError(f"cell={cell!r}: the paper's convention is known for 'gru' and 'lstm'")

@@ -88,7 +88,7 @@ DISCREPANCIES = (
             "in every epoch; low-rank plus diagonal GRU 256/24 then has 92.06 % here (one seed), "
             "shuffled anew in each epoch 93.38 (three); the paper has 94.7"
         ),
-        here="shuffled anew in each epoch; task.order=fixed is the other",
+        here="reshuffled in each epoch; task.order=fixed is the alternative",
     ),
     Discrepancy(
         claim="the carry bias starts at 5 (permuted MNIST)",
@@ -97,7 +97,7 @@ DISCREPANCIES = (
             "the name of the author's log of the low-rank GRU 128/24 says 4; its first 2700 "
             "updates (2.03 nats) are what 5 gives here (2.04), not 4 (1.79)"
         ),
-        here="5; model.carry_bias=4 is the other",
+        here="5; model.carry_bias=4 is the alternative",
     ),
     Discrepancy(
         claim="L2 coefficient 1e-3 on the output matrix of the Highway network",
@@ -117,7 +117,7 @@ DISCREPANCIES = (
             "of batches of 20 it is a multiple of 5. With 20 the low-rank network reaches 98.94 % "
             "here (one seed), with 100 98.55"
         ),
-        here="100; batch_size=20 is the other",
+        here="100; batch_size=20 is the alternative",
     ),
     Discrepancy(
         claim="the rate halves after three epochs without validation improvements (Highway)",
@@ -127,7 +127,7 @@ DISCREPANCIES = (
             "as the best so far are often not those of the lowest error (of the low-rank network "
             "2.32 % after 2.25, 2.01 after 1.70)"
         ),
-        here="the error; selection.metric=squared_hinge is the other",
+        here="the error; selection.metric=squared_hinge is the alternative",
     ),
     Discrepancy(
         claim="nothing is said of the order of the digits, nor how diagonals start (Highway)",
@@ -138,7 +138,7 @@ DISCREPANCIES = (
         ),
         here=(
             "shuffled anew in each epoch, within 0.01 at random; task.order=file and "
-            "model.init=quasi-orthogonal are the others"
+            "model.init=quasi-orthogonal are the alternatives"
         ),
     ),
     Discrepancy(
@@ -148,7 +148,10 @@ DISCREPANCIES = (
             "in the author's script those of the low-rank GRUs are; the dense GRU is clipped by "
             "component, the uRNN not at all"
         ),
-        here="all are clipped by norm; clipping=ClipComponents(1) and clipping=none are the others",
+        here=(
+            "all are clipped by norm; clipping=ClipComponents(1) and clipping=none are the "
+            "alternatives"
+        ),
     ),
     Discrepancy(
         claim="nothing is said of the order of the sequences (memory and addition tasks)",
@@ -157,7 +160,7 @@ DISCREPANCIES = (
             "the author's scripts shuffle before every update or never, depending on how many "
             "updates are asked for in all, where the number taken was meant"
         ),
-        here="shuffled anew in each epoch; task.order=fixed is the other",
+        here="shuffled anew in each epoch; task.order=fixed is the alternative",
     ),
     Discrepancy(
         claim="learning rate 1e-3 on the memory tasks",
@@ -168,7 +171,7 @@ DISCREPANCIES = (
             "copy-500 three of three by 35000 (1e-3: one of three), with variable lag all "
             "at either rate"
         ),
-        here="1e-3; optimiser.learning_rate=0.0015 is the other",
+        here="1e-3; optimiser.learning_rate=0.0015 is the alternative",
         presets=("copy-500/lrd-gru-128-50", "copy-variable-length/lrd-gru-128-50"),
         settings=("optimiser.learning_rate=0.0015",),
         words="at a learning rate of 1.5e-3",
@@ -205,7 +208,7 @@ DISCREPANCIES = (
             "the LSTM of 1000 units reaches 2.911 here (3.055 with 49 symbols), and 1740/300 "
             "would reach about 2.84 (2.976)"
         ),
-        here="49 symbols; task.unk=spelled task.vocabulary=51 is the other text",
+        here="49 symbols; task.unk=spelled task.vocabulary=51 selects the other text",
         presets=("char-lm/lstm-1000-dropout", "char-lm/lrd-lstm-1740-300-dropout"),
         settings=("task.unk=spelled", "task.vocabulary=51"),
         words="with <unk> spelled out",
@@ -214,6 +217,6 @@ DISCREPANCIES = (
         claim="Bayesian dropout, with one mask for all occurrences of a symbol in a window",
         where="appendix A.3",
         found="the author's script compares batches, not symbols, so every step has its own mask",
-        here="one mask for a symbol; model.dropout_input_per=step is the other",
+        here="one mask per symbol; model.dropout_input_per=step is the alternative",
     ),
 )

@@ -34,11 +34,12 @@ def export_onnx(
     output_names: Sequence[str] | None = None,
     metadata: Mapping[str, str] | None = None,
 ) -> Signature:
-    """Write `module`, a layer or a model with layers in it, as it computes in `eval()`.
+    """Write `module`, a layer or a model that contains some, as it computes in `eval()`.
 
-    `inputs` are an example of its arguments. Sizes of 1 there stay 1, and a layer that reads one
-    step has no loop; all others are free where the module leaves them so. The file is written only
-    after ONNX Runtime gave what PyTorch gives, on the example and on larger ones.
+    `inputs` are example arguments. Sizes of 1 stay 1, and with one step there is no loop; all other
+    sizes that the module does not fix are free. The file is written only after ONNX Runtime has
+    given the same numbers as PyTorch, on the example and on larger inputs. Returns the names and
+    shapes of the file's inputs and outputs.
     """
     given = _arguments(inputs)
     place = Path(os.path.realpath(path))

@@ -6,7 +6,7 @@ from torch import nn
 
 
 def count_parameters(module: nn.Module, *, trainable_only: bool = False) -> int:
-    """All parameters of `module`; a tensor used in several places counts once.
+    """The number of parameters of `module`; a shared tensor counts once.
 
     A parametrised tensor counts as its original, which is what is trained. Complex numbers would
     count once, but passnet stores them as pairs of reals.

@@ -31,16 +31,16 @@ class GRU(RecurrentLayer[Tensor]):
         default is `Dense()`.
     reset: where the reset gate acts in the candidate: "after" multiplies the product of matrix
         and state, "before" multiplies the state that enters the matrix.
-    carry_bias: the starting value of the carry gate's bias: a number (4 keeps most of the state),
+    carry_bias: the initial value of the carry gate's bias: a number (4 keeps most of the state),
         a tensor of `hidden_size` numbers, or `Chrono(t_max)` to spread units over time scales.
-    learn_initial_state: makes the state before the first step a parameter, which starts at zero.
-    recurrent_bias: a second candidate bias behind the reset gate. By default the layer has it
-        where torch.nn.GRU does: dense matrices, `reset="after"` and `bias=True`.
+    learn_initial_state: makes the initial state a parameter, initialised to zero.
+    recurrent_bias: a second candidate bias that the reset gate multiplies. By default the layer has
+        it where torch.nn.GRU does: dense matrices, `reset="after"` and `bias=True`.
     weight_norm: gives the rows of matrices and factors trainable lengths, as in the paper.
-    max_row_norm: the longest row that `clip_row_norms_(module)` leaves. Call that after each
-        optimiser step; the layer does not do it by itself.
-    init: how parameters start: "glorot", "orthogonal-normal", "uniform", "quasi-orthogonal",
-        "balanced" or "torch".
+    max_row_norm: the greatest row norm that `clip_row_norms_(module)` allows. Call that after each
+        optimiser step; the layer does not do so itself.
+    init: how parameters are initialised: "glorot", "orthogonal-normal", "uniform",
+        "quasi-orthogonal", "balanced" or "torch".
     dropout_input, dropout_state, dropout_output: variational dropout: each sequence has one mask
         for all its steps. `dropout_input_per="step"` drops whole input steps instead of features.
     zoneout: the probability that a unit keeps its old value at a step.

@@ -44,15 +44,15 @@ class Highway(nn.Module):
     matrix: the structure of the candidate's and the transform gate's matrices. The default is
         `Dense()`.
     activation: the candidate's activation, "relu" or "tanh".
-    transform_bias: the starting value of the transform gates' biases. Below zero the state mostly
+    transform_bias: the initial value of the transform gates' biases. Below zero the state mostly
         passes through.
     batch_norm: batch norm after the matrices, and between the factors of a low-rank matrix. It
         adds 1e-4 to the standard deviation, as the author's code does.
-    dropout: the probability of dropping a number that enters the matrices; the carried state is
-        left alone.
+    dropout: the probability of dropping a value that enters the matrices; the carried state is not
+        affected.
     dropout_bottleneck: the same between the two factors of a low-rank matrix.
-    max_row_norm: the longest row that `clip_row_norms_(module)` leaves.
-    init: how parameters start, as in `passnet.GRU`.
+    max_row_norm: the greatest row norm that `clip_row_norms_(module)` allows.
+    init: how parameters are initialised, as in `passnet.GRU`.
 
     Gates are "candidate" and "transform".
     """
@@ -109,7 +109,7 @@ class Highway(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all parameters anew and reset batch norm."""
+        """Reinitialise all parameters and reset batch norm."""
         for layer in range(self.num_layers):
             self._at(layer).start(
                 self.init, transform_bias=self.transform_bias, generator=generator

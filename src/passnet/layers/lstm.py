@@ -25,8 +25,8 @@ class LSTM(RecurrentLayer[tuple[Tensor, Tensor]]):
     The arguments up to `dtype` and all inputs and outputs are those of torch.nn.LSTM; the others
     mean what they mean in `passnet.GRU`. The state is a pair (hidden, cell).
 
-    carry_bias: the carry gate is the forget gate. `Chrono(t_max)` also starts the bias of the
-        transform (input) gate at minus that of the carry gate.
+    carry_bias: the carry gate is the forget gate. `Chrono(t_max)` also sets the bias of the
+        transform (input) gate to the negative of the carry gate's.
     proj_size: only 0 is accepted; the error for other values says what to use instead.
 
     Gates are "transform", "carry", "candidate" and "output" (torch.nn's i, f, g and o).

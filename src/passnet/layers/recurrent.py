@@ -102,8 +102,8 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
         self.dropout = float(dropout)
         if dropout and num_layers == 1:
             warnings.warn(
-                f"dropout={dropout} acts between layers, and this module has one: "
-                "dropout_state acts inside",
+                f"dropout={dropout} acts between layers, but this module has only one: "
+                "use dropout_state for dropout inside it",
                 stacklevel=3,
             )
         self.bidirectional = bidirectional
@@ -155,7 +155,7 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
         return self._modules["cells"]._modules[str(index)]  # pyright: ignore
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all parameters anew; initial states start at zero."""
+        """Reinitialise all parameters; initial states become zero."""
         for index in range(len(self.cells)):
             self._at(index).start(self.init, carry_bias=self.carry_bias, generator=generator)
         for name in self.state_names:
@@ -189,10 +189,10 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
         """(output, final state), shaped as torch.nn's.
 
         `lengths` gives each sequence's number of steps in a padded batch: outputs beyond it are
-        zero and the final state is that of its last real step, as with packing but without it.
-        If you ignore outputs beyond the end, `zero_padding=False` saves a pass over all of them and
-        one over their gradients: any number may then stand there.
-        Integer inputs, without the feature axis, are symbols: the same as one-hot vectors.
+        zero and the final state is that of its last real step, as with a PackedSequence. If you
+        ignore outputs beyond the end, `zero_padding=False` saves a pass over all outputs and one
+        over their gradients; these outputs may then hold any number. Integer inputs, without the
+        feature axis, are symbols and give the same results as one-hot vectors.
         """
         quick = again(self, input, hx, lengths)
         if quick is not None:
@@ -204,8 +204,8 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
     def step(self, input: Tensor, state: State | None = None) -> tuple[Tensor, State]:
         """One time step for streaming: (output, next state), equal to the sequence call.
 
-        `input` is `[B, m]` or `[m]` (symbols: `[B]` or a scalar); the state is what the sequence
-        call takes and returns.
+        `input` is `[B, m]` or `[m]` (symbols: `[B]` or a scalar); states are as in the sequence
+        call.
         """
         quick = None if state is None else short_step(self, input, state)
         if quick is not None:
@@ -224,9 +224,9 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
         hx: State | None = None,
         lengths: Tensor | Sequence[int] | None = None,
     ) -> dict[str, str | None]:
-        """For each backend, fastest first, why it cannot run this call: None when it can.
+        """For each backend, fastest first, why it cannot run this call, or None if it can.
 
-        With `backend="auto"` the first that can does.
+        With `backend="auto"` the first that can is used.
         """
         x, dtype, starts, sequences = self._read(input, hx, lengths)
         ended = sequences.ended(x.device)
@@ -234,7 +234,7 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
         return {backend.name: backend.refuses(call) for backend in self._backends()}
 
     def recurrent_matrix(self, gate: str, *, layer: int = 0, reverse: bool = False) -> GateMatrix:
-        """That gate's state matrix, with `.dense()`; a view of the parameters."""
+        """The state matrix of a gate, with `.dense()`; a view of the parameters."""
         if not -self.num_layers <= layer < self.num_layers:
             raise IndexError(f"layer={layer}: this module has layers 0 to {self.num_layers - 1}")
         if reverse and not self.bidirectional:
@@ -246,8 +246,8 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
     def from_torch(cls, module: nn.RNNBase, **options) -> Self:
         """A layer that computes what `module` computes; `options` are further arguments.
 
-        torch.nn's two biases of a gate, of which only the sum counts, become one: trained further,
-        it moves half as far at a step of plain gradient descent.
+        torch.nn's two biases of a gate, of which only the sum matters, become one. In further
+        training it moves half as far per step of plain gradient descent.
         """
         if not isinstance(module, cls.torch_type):
             raise TypeError(
@@ -260,13 +260,13 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
         return layer.train(module.training)
 
     def to_torch(self) -> nn.RNNBase:
-        """A dense torch.nn layer that computes the same outside training.
+        """A dense torch.nn layer that computes the same in `eval()`.
 
-        What torch.nn has no place for while training (dropout on the state) is left behind.
+        What only acts in training and torch.nn does not have (dropout on the state) is lost.
         """
         refused = self._refuses_torch()
         if refused is not None:
-            raise ValueError(f"torch.nn has no layer with {refused}: to_torch() cannot make one")
+            raise ValueError(f"torch.nn has no layer with {refused}, so to_torch() cannot make one")
         module = self.torch_type(**torch_arguments(self))
         copy_to_torch(self, module)
         return module.train(self.training)
@@ -278,7 +278,7 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
         return "zoneout" if self.dropouts.zoneout else None
 
     def flatten_parameters(self) -> None:
-        """Nothing to do: parameters are already contiguous. Here for torch.nn's sake."""
+        """Does nothing: parameters are already contiguous. Here for code written for torch.nn."""
 
     def _read(self, input, hx, lengths) -> tuple[Tensor, torch.dtype, list[Starts], Sequences]:
         """(inputs, the dtype to compute in, initial states of every cell, form of all this)."""

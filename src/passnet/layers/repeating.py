@@ -1,4 +1,4 @@
-"""A layer's call that is made over and over, as in a training loop: the short way to its scan."""
+"""Repeated calls of a layer, as in a training loop: the short way to its scan."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from passnet.layers.recurrent import RecurrentLayer
 
 MOST_CALLS = 8
-"""Calls that are remembered of a layer, which differ in the shape of their batch mostly."""
+"""Kinds of calls that a layer remembers; most differ in the shape of their batch."""
 
 
 class _Short(NamedTuple):
@@ -38,10 +38,10 @@ _memories: WeakKeyDictionary[nn.Module, Kinds[_Way]] = WeakKeyDictionary()
 def again(
     layer: RecurrentLayer, x: object, hx: object, lengths: object
 ) -> tuple[Tensor, tuple[Tensor, ...]] | None:
-    """(output, final states) of a call that was made before, or None where it goes the long way.
+    """(output, final states) of a replayed call, or None if the call has to run in full.
 
-    That is so for the first call of a kind, under any transform, and for all calls but those of one
-    cell that reads features in its own precision, from zero, with nothing drawn at random.
+    That is so for the first call of a kind, under any transform, and for all calls except those of
+    a single cell that reads features in its own precision, from zero, without random draws.
     """
     if type(x) is not Tensor or hx is not None or lengths is not None:
         return None
@@ -103,8 +103,8 @@ def _read(layer: RecurrentLayer, x: Tensor, parameters: Sequence[Tensor]) -> tup
 
 
 def _way(layer: RecurrentLayer, x: Tensor, parameters: Sequence[Tensor]) -> _Way:
-    """The short way, where there is one and a call reads its tensors as they are stored."""
-    layer._read(x, None, None)  # which raises where the long way does
+    """The short way, if there is one and a call reads its tensors as they are stored."""
+    layer._read(x, None, None)  # which raises where a full call does
     tensors, start = _read(layer, x, parameters), (None,) * len(layer.state_names)
     with torch.no_grad():  # who counts what a call saves, as for a checkpoint, must not see it
         call = scan_call(layer, layer._at(0), tensors[0], None, x.dtype, start, None, False)

@@ -17,11 +17,11 @@ from passnet.layers.recurrent import RecurrentLayer
 
 @torch.no_grad()
 def clip_row_norms_(module: nn.Module, max_norm: float | None = None) -> None:
-    """Shorten over-long rows of all passnet matrices inside `module`, in place.
+    """Clip the row norms of all passnet matrices in `module`, in place.
 
-    Without `max_norm` each layer's own `max_row_norm` holds, and layers without one are left
-    alone. Rows are those of the stored matrices, inputs and factors alike: under weight
-    normalisation only their directions matter, so clipping changes nothing the layer computes.
+    Without `max_norm` each layer's own `max_row_norm` applies, and layers without one are skipped.
+    Rows are those of the stored matrices, inputs and factors alike: under weight normalisation only
+    their directions matter, so clipping does not change what the layer computes.
     Diagonals, biases and scales are never clipped. Call it after each optimiser step.
     """
     check_row_norm(max_norm, "max_norm")

@@ -167,7 +167,8 @@ def read_lengths(lengths: Tensor | Sequence[int], *, batch: int, steps: int) -> 
         found = found.long()  # an empty list has no type of its own
     if found.is_floating_point() or found.is_complex() or found.dtype == torch.bool:
         raise TypeError(
-            f"lengths are {found.dtype}: give whole numbers of steps (torch.int64), none missing"
+            f"lengths are {found.dtype}: give whole numbers of steps (torch.int64), "
+            "no missing values"
         )
     if tuple(found.shape) != (batch,):
         raise ValueError(
@@ -187,7 +188,9 @@ def read_lengths(lengths: Tensor | Sequence[int], *, batch: int, steps: int) -> 
 def _check_shape(x: Tensor, input_size: int) -> None:
     shape = x.shape
     if shape[0] < 1:
-        raise ValueError(f"the input holds {shape[0]} steps of {shape[1]} sequences: give some")
+        raise ValueError(
+            f"the input has {shape[0]} steps of {shape[1]} sequences: give at least one step"
+        )
     if x.is_floating_point() and shape[-1] != input_size:
         raise ValueError(
             f"the input has {shape[-1]} features and the layer input_size={input_size}: "

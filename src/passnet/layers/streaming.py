@@ -1,4 +1,4 @@
-"""One time step of a whole layer: what it takes, and the short way without autograd."""
+"""One time step of a whole layer: what it accepts, and the short way without autograd."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _prepared: WeakKeyDictionary[nn.Module, tuple[list, CellStep | None]] = WeakKeyD
 
 
 def check_step(layer: RecurrentLayer, input: object) -> None:
-    """Raise a sentence where a layer takes no single steps, or not this one."""
+    """Raise a sentence if a layer takes no single steps, or not this one."""
     if layer.bidirectional:
         raise RuntimeError(
             "step() needs one direction: a bidirectional layer reads the sequence's end first"
@@ -52,7 +52,7 @@ def check_step_shape(input: Tensor) -> None:
 
 
 def short_step(layer: RecurrentLayer, x: Tensor, state: Any):
-    """What `layer.step` gives for these, or None where only the long way will do.
+    """What `layer.step` returns for these, or None if the step has to run in full.
 
     It serves features and symbols outside autograd, autocast, hooks and every tracer: a few
     sequences on the CPU, any number on a GPU. There are few functions on this way: in a stream the

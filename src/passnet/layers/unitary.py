@@ -58,7 +58,7 @@ class UnitaryRNN(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
-        """Draw all parameters, and the permutation in the matrix, anew."""
+        """Reinitialise all parameters, and draw a new permutation for the matrix."""
         self.cell.start(generator)
 
     def forward(

@@ -15,7 +15,7 @@ Call = TypeVar("Call")
 
 
 class BackendRefused(RuntimeError):
-    """A backend asked for by name cannot run this call; the message says why."""
+    """A backend requested by name cannot run this call; the message says why."""
 
 
 class Backend(ABC, Generic[Call]):

@@ -1,7 +1,7 @@
 """Ordinary calls of a scan op: its forward and backward as one autograd node, no dispatcher.
 
 The dispatcher's list arguments cost more than a short scan. So does the way to the kernels, which
-is why a call that is made over and over has its passes done again as they were (`Again`).
+is why the passes of repeated calls are replayed (`Again`).
 """
 
 from __future__ import annotations
@@ -63,10 +63,10 @@ class Direct(Generic[Call]):
 
 
 class Again(Direct[Call]):
-    """A call that is made over and over, every time with tensors of the same shapes.
+    """A repeated call, every time with tensors of the same shapes.
 
-    Each pass is watched when it comes for the first time, and repeated from then on, if it can be:
-    all of it but the gradient of features, which is a product of PyTorch's.
+    Each pass is recorded when it runs for the first time and replayed from then on, if it can be:
+    all of it except the gradient of features, which is a PyTorch product.
     """
 
     def __init__(self, op: ScanOp[Call], engine: str, layout: str, *, ends: bool) -> None:
@@ -104,7 +104,7 @@ class Again(Direct[Call]):
 
 
 class _Pass:
-    """A pass that is watched once; tensors that lie otherwise than most go the long way."""
+    """A pass that is recorded once; tensors with an unusual layout run it in full."""
 
     def __init__(self, by: Engine) -> None:
         self._by = by
@@ -143,7 +143,7 @@ class _Node(torch.autograd.Function):
         if asked.ends:
             grads = _summed(grads, kept)
         if ctx.overwritten:  # by an earlier backward of a graph that was retained
-            with torch.no_grad():  # the long way, which a CUDA graph may be made of
+            with torch.no_grad():  # in full, which a CUDA graph may capture
                 kept = Direct.forward(asked, live, fixed)
         op, around = asked.op, transformed()
         if not around and any(map(lies_nowhere, grads)):

@@ -1,4 +1,4 @@
-"""What is found out about calls that are made over and over, once for each kind of them."""
+"""What is found out once about each kind of repeated call."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Generic, TypeVar
 
 Found = TypeVar("Found")
 PATIENCE = 16
-"""How many calls in a row, for each kind that is known, are of others before all are forgotten."""
+"""How many calls of unknown kinds in a row, per known kind, make it forget all known ones."""
 
 
 class Kinds(Generic[Found]):
-    """A few kinds of calls: nothing is kept of those that were made once but that they were.
+    """A few kinds of calls; for one that was seen once, only that is remembered.
 
-    Further kinds stay unknown, for to find something out takes longer than a call. Where they are
-    all that comes, as when another model is trained, the known ones make room.
+    Further kinds stay unknown, because finding something out takes longer than a call. If only they
+    come, as when another model is trained, the known ones are forgotten.
     """
 
     def __init__(self, most: int) -> None:
@@ -22,7 +22,7 @@ class Kinds(Generic[Found]):
         self._found: dict[Hashable, Found | None] = {}
 
     def of(self, kind: Hashable, find: Callable[[], Found]) -> Found | None:
-        """None for the first call of a kind; from the second on what `find` finds, once."""
+        """None for the first call of a kind; from the second on what `find` found once."""
         found = self._found.get(kind)
         if found is not None:
             self._strangers = 0

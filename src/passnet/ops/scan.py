@@ -117,9 +117,9 @@ def step_by_step(call: ScanCall, count: int) -> Tensor:
 
 Call = TypeVar("Call", bound=ScanCall)
 Repetition = Callable[[Sequence[Tensor]], list[Tensor]]
-"""A pass again, with what it is given now."""
+"""A replay of a pass, with the tensors it is given now."""
 ALIGNED = 16
-"""Bytes that divide the addresses of tensors which kernels of any shape take as they are."""
+"""The alignment in bytes of tensors that every kernel can read directly."""
 
 
 class Engine(ABC, Generic[Call]):
@@ -127,13 +127,13 @@ class Engine(ABC, Generic[Call]):
 
     name: str
     overwrites: ClassVar[bool] = False
-    """Whether `last_backward` may leave something else in what the forward kept."""
+    """Whether `last_backward` may overwrite what the forward kept."""
     reads_memory: ClassVar[bool] = False
-    """Whether it looks at the addresses of tensors, and not only calls PyTorch with them."""
+    """Whether it uses the addresses of tensors, instead of only passing them to PyTorch."""
     starts_from_nothing: ClassVar[bool] = False
-    """Whether it takes calls without initial states, which have no gradients of such then."""
+    """Whether it takes calls without initial states, whose gradients are then left out."""
     records: ClassVar[bool] = False
-    """Whether `record` finds shorter ways."""
+    """Whether `record` can record passes for replay."""
 
     @abstractmethod
     def refuses(self, call: Call) -> str | None:

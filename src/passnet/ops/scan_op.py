@@ -28,7 +28,7 @@ from passnet.ops.transforms import (
 )
 
 MOST_KINDS = 64
-"""Kinds of calls that an op remembers; they differ in the shape of their batch mostly."""
+"""Kinds of calls that an op remembers; most differ in the shape of their batch."""
 
 
 class ScanOp(Generic[Call]):
@@ -90,7 +90,7 @@ class ScanOp(Generic[Call]):
     def _direct(
         self, live: Sequence[Tensor], fixed: Sequence[Tensor], layout: str, engine: str
     ) -> Direct[Call]:
-        """The call apart from its tensors, as one made over and over if it was made before."""
+        """The call apart from its tensors, as a repeated one if it was made before."""
         if self.engines[engine].records and not captured(live[0]):
             kinds = [(tensor.shape, tensor.dtype, tensor.device) for tensor in (*live, *fixed)]
             again = self._kinds.of(

@@ -22,9 +22,9 @@ from passnet.report.spots import (
 )
 
 _COUNTS = (
-    "Parameters: of the paper's models and of ours every trainable number, which is more than the "
-    "paper prints; of the others what their sources say. The list below names the points by "
-    "number, from the smallest model on."
+    "Parameters: for the paper's models and ours all trainable parameters, which is more than the "
+    "paper prints; for the others what their sources say. The list below names the points by "
+    "number, starting with the smallest model."
 )
 
 
@@ -40,9 +40,9 @@ def digits_budget(groups: Sequence[Group]) -> Figure:
         "Accuracy against parameters",
         "Permuted MNIST, test accuracy. Bars are the spread of seeds. On 10 000 test digits the "
         "standard error of one run is about 0.2 points, so smaller gaps between single runs mean "
-        "nothing; permutations differ between papers. Left out are the full-capacity uRNN, "
-        "UnICORNN with three layers of 128 units and the LMU: their numbers were not checked "
-        f"against their sources. {_COUNTS}",
+        "nothing; permutations differ between papers. The full-capacity uRNN, UnICORNN with three "
+        "layers of 128 units and the LMU are left out: their numbers were not checked against "
+        f"their sources. {_COUNTS}",
         budget_chart(spots, "accuracy", best="up is better"),
         _listed(spots, "accuracy"),
     )
@@ -59,10 +59,10 @@ def characters_budget(groups: Sequence[Group]) -> Figure:
         "budget-characters",
         "Bits per character against parameters",
         "Penn Treebank, test set. Diamonds are macro: log2 of a perplexity averaged over "
-        "sentences, each begun anew, as the paper's for the GRUs, and ours of the same rows. All "
-        f"other points are micro, averaged over characters{_apart(groups)}. Hollow circles were "
-        "published for other tokens, and stand about where they would for these. Left out are LEM "
-        "and FS-LSTM-2: their numbers were not checked against their sources. "
+        "sentences, each read from an initial state, as the paper's for the GRUs and ours of the "
+        f"same rows. All other points are micro, averaged over characters{_apart(groups)}. Hollow "
+        "circles were published for other tokens and are converted approximately. LEM and "
+        "FS-LSTM-2 are left out: their numbers were not checked against their sources. "
         f"{_COUNTS}",
         budget_chart(spots, "bits_per_character_micro", best="down is better"),
         _listed(spots, "bits_per_character_micro"),
@@ -117,4 +117,4 @@ def _apart(groups: Sequence[Group]) -> str:
         return ""
     low, high = f"{min(gaps):.2f}", f"{max(gaps):.2f}"
     span = low if low == high else f"{low} to {high}"
-    return f"; of the same runs of ours those are lower by {span}"
+    return f"; for our runs of the same rows micro is lower by {span}"

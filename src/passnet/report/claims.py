@@ -17,11 +17,11 @@ from passnet.report.paper import compare, standard_error
 
 CLAIMS = "The paper's claims, and what these runs say"
 RULE = (
-    "One row is better than another where their means differ by more than the spread of the seeds "
-    "and, for accuracies, than the standard error of one test. Where they do not, rows of fewer "
-    "than three seeds cannot tell; perplexities of one seed each are taken as they are. A memory "
-    "task is solved below 0.001 nats on the test; updates are those after which validation was "
-    "first below that."
+    "One row is better than another if their means differ by more than the spread of the seeds "
+    "and, for accuracies, the standard error of one test. If they differ by less, rows with fewer "
+    "than three seeds cannot tell; perplexities of one seed each are taken at face value. A memory "
+    "task is solved below 0.001 nats on the test; the updates given are those at which validation "
+    "first fell below that."
 )
 Answer = Literal["yes", "no", "in part", "open"]
 Groups = Mapping[str, Group]

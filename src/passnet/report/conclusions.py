@@ -56,13 +56,13 @@ _HIGHWAY, _HIGHWAY_DIAGONAL = "highway-mnist/lr-1024-256", "highway-mnist/lrd-10
 
 CONCLUSIONS = (
     Claim(
-        "On permuted MNIST all models but the low-rank GRU 512/4 exceed the 91.4 % of the uRNN.",
+        "On permuted MNIST all models except the low-rank GRU 512/4 exceed the uRNN's 91.4 %.",
         _DIGITS,
         (_GRU, _LOW, _SHORT, _SMALL, _MIDDLE, _LARGE),
         tuple(exceeds(name, 0.914) for name in (_GRU, _LOW, _SMALL, _MIDDLE, _LARGE)),
     ),
     Claim(
-        "The low-rank GRU is slightly less accurate than the dense GRU of its state size.",
+        "The low-rank GRU is slightly less accurate than the dense GRU of the same state size.",
         _DIGITS,
         (_LOW, _GRU),
         (above(_GRU, _LOW),),
@@ -82,36 +82,36 @@ CONCLUSIONS = (
         (above(_LARGE, _MIDDLE), exceeds(_LARGE, 0.94)),
     ),
     Claim(
-        "A dense GRU solves the memory task of N = 500, much more slowly than the uRNN.",
+        "A dense GRU solves the memory task with N = 500, but much more slowly than the uRNN.",
         _MEMORY,
         (_DENSE_500, _UNITARY[0]),
         (solves(_DENSE_500), sooner(_UNITARY[0], _DENSE_500)),
     ),
     Claim(
-        "The low-rank plus diagonal GRU solves the memory task of N = 500 in under 35 000 updates, "
-        "with variable length in under 30 000, with variable lag in under 38 000.",
+        "The low-rank plus diagonal GRU solves the memory task with N = 500 in under 35 000 "
+        "updates, with variable length in under 30 000, with variable lag in under 38 000.",
         _MEMORY,
         _LRD,
         tuple(solves(name) for name in _LRD),
         with_others=True,
     ),
     Claim(
-        "A uRNN of about as many parameters is perfect on the training sequences of N = 500 in "
-        "under 2000 updates, and overfits.",
+        "A uRNN with about as many parameters is perfect on the training sequences of N = 500 in "
+        "under 2000 updates, but overfits.",
         _MEMORY,
         _UNITARY[:1],
         (within(_UNITARY[0], 2000), fails(_UNITARY[0])),
     ),
     Claim(
-        "The uRNN learns faster than the low-rank plus diagonal GRU where the length varies, and "
-        "fails where the lag does.",
+        "The uRNN learns faster than the low-rank plus diagonal GRU on variable length, and fails "
+        "on variable lag.",
         _MEMORY,
         (_UNITARY[1], _LRD[1], _UNITARY[2]),
         (sooner(_UNITARY[1], _LRD[1]), fails(_UNITARY[2])),
     ),
     Claim(
-        "With weight norm and max-norm the low-rank plus diagonal GRU converges faster, and on par "
-        "with the uRNN where the length varies.",
+        "With weight norm and max-norm the low-rank plus diagonal GRU converges faster, on a par "
+        "with the uRNN on variable length.",
         _MEMORY,
         (*(name for pair in zip(_NORM, _LRD, strict=True) for name in pair), _UNITARY[1]),
         (
@@ -139,13 +139,14 @@ CONCLUSIONS = (
         (no_worse(_C_1000_TIED, _C_1000), no_worse(_C_5459_TIED, _C_5459)),
     ),
     Claim(
-        "With as many parameters tied projections do better, the state being larger.",
+        "At the same number of parameters tied projections do better, presumably because the "
+        "state is larger.",
         _CHARACTERS,
         (_C_6985_TIED, _C_5459, _C_4480_TIED, _C_3298_DROP),
         (above(_C_6985_TIED, _C_5459), above(_C_4480_TIED, _C_3298_DROP)),
     ),
     Claim(
-        "Dropout lowers the perplexity, of the dense GRU and of 3298 units of rank 128.",
+        "Dropout lowers the perplexity of the dense GRU and of 3298 units of rank 128.",
         "table 2",
         (_C_GRU_DROP, _C_GRU, _C_3298_DROP, _C_3298),
         (above(_C_GRU_DROP, _C_GRU), above(_C_3298_DROP, _C_3298)),

@@ -51,8 +51,8 @@ class _Panel:
 _COPY = "the paper's panel has the low-rank plus diagonal GRU and the uRNN"
 _CUT_OFF = "the worst points, such as the first ones and single spikes, are cut off"
 _EPOCHS = (
-    "the author counts the evaluation before training, about 89 % wrong and above what is drawn, "
-    "as epoch 1, so his curve stands one epoch earlier here than in his log"
+    "the author counts the evaluation before training (about 89 % wrong, above the chart) as epoch "
+    "1, so his curve is drawn one epoch earlier than in his log"
 )
 _SOLVED = Mark(SOLVED, "the paper's bound, 1e-3")
 _NINETY = Mark(0.9, "90 %")
@@ -89,9 +89,9 @@ _FIGURE_2 = (
         "mse_author_distribution",
         "addition_750_lr_gru_128_24",
         Mark(0.003, "the paper's 0.003"),
-        words="drawn is the error where both numbers are marked anywhere, as in the author's test "
-        "set, because his log has no other; the table and the paper's 0.003 are about sequences "
-        "with one number marked in each half",
+        words="the curves show the error with both marks anywhere, as in the author's test set, "
+        "because his log has no other; the table and the paper's 0.003 are about sequences with "
+        "one mark in each half",
     ),
     _Panel(
         "f2-low-rank",
@@ -107,7 +107,7 @@ _FIGURE_2 = (
         ("psmnist/lrd-", "psmnist/gru-"),
         "accuracy",
         mark=_NINETY,
-        words="the paper's panel is without the dense GRU",
+        words="the paper's panel does not have the dense GRU",
     ),
 )
 _HIGHWAY = (
@@ -138,8 +138,8 @@ _KINDS = {
     "lstm": ("Language models: LSTMs", _MICRO),
 }
 _AVERAGES = {
-    _MACRO: "macro, the mean over sentences by which these rows are selected and judged",
-    _MICRO: "micro, the mean over characters by which these rows are selected and judged",
+    _MACRO: "macro, the mean over sentences, by which these rows are selected and judged",
+    _MICRO: "micro, the mean over characters, by which these rows are selected and judged",
 }
 
 
@@ -207,10 +207,10 @@ def speed_figure(number: int, file: SpeedFile) -> Figure:
     series = leading(main.timings)
     title = f"{file.title}: {main.kind}"
     if not series:
-        return Figure(anchor, title, "Nothing that the chart shows was timed.", None)
+        return Figure(anchor, title, "Nothing that the chart would show was timed.", None)
     words = ["Ordinary calls in float32"]
     if any(one.title == FASTEST for one in series):
-        words.append(f"{FASTEST} is the best of every precision and way of calling it")
+        words.append(f"{FASTEST} is the best of all precisions and ways of calling it")
     if len(main.contenders) > len(series):
         words.append(f"all {len(main.contenders)} contenders are in the tables below")
     return Figure(anchor, title, f"{'; '.join(words)}.", speed_chart(series))

@@ -47,19 +47,19 @@ def _under(prefix: str) -> tuple[str, ...]:
 
 
 _COPY = (
-    "A run has solved the task when its test cross-entropy is below 1e-3 nats, averaged over all "
-    "steps. The updates at which validation was first below that are given too, for each run that "
-    "ever was; a run may be below it on validation and not on the test. The test is the median of "
-    "the seeds, with their range."
+    "A run has solved the task if its test cross-entropy is below 1e-3 nats, averaged over all "
+    "steps. The table also gives the update at which validation was first below that, for each run "
+    "that ever was; a run can be below it on validation but not on the test. The test score is the "
+    "median of the seeds, with their range."
 )
 TABLES = (
     Table(
         "table-1",
         "Table 1. Sequential permuted MNIST",
-        "Accuracy on 10 000 test digits, read one pixel a step in a fixed random order; the "
-        "parameters with the best validation cross-entropy are tested once. The paper's accuracy "
-        "on validation is the highest of the whole run, by the one log that is public, and not "
-        "that of the tested parameters; passnet's is given both ways.",
+        "Accuracy on 10 000 test digits, read one pixel per step in a fixed random order; the "
+        "parameters with the best validation cross-entropy are tested once. Judging by the one log "
+        "that is public, the paper's validation accuracy is the highest of the whole run, not that "
+        "of the tested parameters; passnet's is given both ways.",
         _under("psmnist/"),
     ),
     Table(
@@ -67,8 +67,8 @@ TABLES = (
         "Table 2. Character-level language modelling of Penn Treebank",
         "Perplexity per character on the test set. The paper's number is macro for the GRUs, exp "
         "of the mean over sentences of each sentence's mean cost, and micro for the LSTMs; bits "
-        "per character are micro everywhere. passnet's perplexity in bold is the one that is held "
-        "against the paper's.",
+        "per character are micro everywhere. passnet's perplexity in bold is the one to compare "
+        "with the paper's.",
         _under("char-lm/"),
     ),
     Table(
@@ -93,7 +93,7 @@ TABLES = (
         "addition",
         "Addition task, T = 750",
         "Mean squared error of the sum of two marked numbers among 750, with one number marked in "
-        "each half as the paper says, and with both anywhere as in the author's test set; the "
+        "each half, as the paper says, and with both anywhere, as in the author's test set; the "
         "median of the seeds, with their range.",
         _under("addition-750/"),
     ),
@@ -109,8 +109,7 @@ ROWS = tuple(name for table in TABLES for name in table.presets)
 BEYOND = Table(
     "beyond",
     "Beyond the paper, at its parameter budgets",
-    "Our recipes, not the paper's protocol; the paper's number is that of its row of the same "
-    "size.",
+    "Our recipes, not the paper's protocol; the paper's number is from its row of the same size.",
     _under("beyond/"),
 )
 

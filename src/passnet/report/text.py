@@ -23,11 +23,11 @@ _NARROWEST, _WIDEST = 40, 100
 _LEGEND = (
     "passnet: the mean test score of the seeds ± their standard deviation, or the median of "
     "scores that differ by factors.",
-    "verdict: that mean beside the paper's number. It matches where the two differ by no more than "
+    "verdict: that mean beside the paper's number. It matches if the two differ by no more than "
     "the standard deviation of the seeds, half of the paper's last digit or, for an accuracy, the "
     f"standard error of a test on {numbers.whole(TEST_DIGITS)} digits. A bound (<) is reached "
-    "where the score of every seed is below it; partly reached where some are, or where a mean "
-    "matches and some seeds failed. Where the paper has no number for a memory task, it is solved "
+    "if the score of every seed is below it; partly reached if some are, or if a mean matches and "
+    "some seeds failed. If the paper has no number for a memory task, it is solved "
     f"below {SOLVED:g} nats.",
 )
 

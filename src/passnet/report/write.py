@@ -17,7 +17,7 @@ def write_whole(path: str | os.PathLike[str], text: str) -> None:
     target = Path(os.path.realpath(path))
     if target.exists() and not target.is_file():
         raise ReportError(
-            f"could not write {path}: it is no regular file and would be replaced: give another"
+            f"could not write {path}: it is not a regular file and would be replaced: give another"
         )
     try:
         whole_files.write_whole(target, text.encode(), shared=True)

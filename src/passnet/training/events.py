@@ -106,7 +106,7 @@ def describe(event: Event) -> str | None:
     """One line of text for an event; None for those not worth a line."""
     match event:
         case Started():
-            verb = f"goes on after update {event.update}" if event.update else "starts"
+            verb = f"resumes after update {event.update}" if event.update else "starts"
             return (
                 f"{event.run} {verb}: {event.updates} updates, {event.parameters} parameters, "
                 f"{event.device}, {event.backend} backend{_captured(event)}, seed {event.seed}"

@@ -87,8 +87,8 @@ def _open_lock(path: Path) -> TextIO:
         return open(path / LOCK, "w")
     except OSError as error:
         raise Refused(
-            f"nothing can be written in {path} ({error.strerror or error}): give another folder, "
-            "or allow it"
+            f"nothing can be written in {path} ({error.strerror or error}): choose another folder, "
+            "or change its permissions"
         ) from error
 
 

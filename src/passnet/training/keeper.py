@@ -175,6 +175,6 @@ class Keeper:
         now = torch.get_num_threads()
         if self.parts.world.device.type == "cpu" and now != before:
             self.recorder.warn(
-                f"the run was saved with {before} threads and goes on with {now}: sums may round "
-                "differently, so it will not be bit for bit the uninterrupted run"
+                f"the run was saved with {before} threads and resumes with {now}: sums may round "
+                "differently, so it will not match the uninterrupted run bit for bit"
             )

@@ -26,18 +26,18 @@ def train(
     listener: Listener = silent,
     **choices: Unpack[Choices],
 ) -> Result:
-    """Train `experiment` in `folder` and return its result, going on from what is saved there.
+    """Train `experiment` in `folder` and return its result, resuming what is saved there.
 
     The other arguments are the fields of `Options`: resume, backend, data_dir, checkpoint_every,
     checkpoint_seconds, capture, tensorboard and minutes.
 
-    A folder whose run is complete gives its result at once. With resume=False a folder that holds a
-    run is refused. With `minutes` the last evaluation that fits into them ends the run; with more,
-    or without, the same call goes on from there. SIGTERM and Ctrl-C save the run and raise
-    Interrupted. A checkpoint is written every `checkpoint_every` updates and `checkpoint_seconds`
-    seconds, None for never; "growing" is whenever a run has doubled its time, at least 10 and at
-    most 120 seconds apart. Under torchrun all processes call this and train one model together; the
-    first writes the files.
+    If the run in the folder is complete, its result is returned at once. With resume=False a folder
+    that holds a run is refused. With `minutes` the run ends after the last evaluation that fits
+    into them; the same call with more, or without, resumes from there. SIGTERM and Ctrl-C save the
+    run and raise Interrupted. A checkpoint is written every `checkpoint_every` updates and every
+    `checkpoint_seconds` seconds, None for never; "growing" means each time the run's duration has
+    doubled, at intervals of 10 to 120 seconds. Under torchrun all processes call this and train one
+    model together; the first writes the files.
     """
     options = Options(**choices)
     place = choose_device(device)

@@ -57,8 +57,8 @@ def program_of(
 def _of_stream(run: Run, facts: dict[str, str]) -> Program:
     if run.experiment.model.learn_initial_state:
         raise Refused(
-            f"the model in {run.folder.path} starts from a state it has learned, which a program "
-            "that is given its state has no place for"
+            f"the model in {run.folder.path} has a learned initial state, but an exported "
+            "character model takes its state as an input"
         )
     vocabulary = Vocabulary(run.facts["data"]["vocabulary"])
     symbols = [vocabulary.decode([symbol]) for symbol in range(len(vocabulary))]

@@ -76,7 +76,7 @@ class Session:
                 if self.requests.signal is not None and self.world.size == 1:
                     raise Interrupted(
                         f"stopped by {self.requests.signal} before it began in "
-                        f"{self.folder.path}: run the same command to go on"
+                        f"{self.folder.path}: run the same command to start it"
                     )
                 try:
                     self._begin()
@@ -114,7 +114,7 @@ class Session:
         if self.world.first and self.folder.exists():
             if not self.options.resume:
                 raise RunError(
-                    f"{self.folder.path} holds a run already: resume it, or train in another folder"
+                    f"{self.folder.path} already holds a run: resume it, or train in another folder"
                 )
             self.folder.check_experiment(self.experiment)
             found = self.folder.result()
@@ -126,7 +126,7 @@ class Session:
         return None if record is None else Result.of(record)
 
     def _reopens(self, result: Result) -> bool:
-        """Whether a complete run goes on.
+        """Whether a complete run is continued.
 
         A copy without checkpoints keeps its result, and is refused where more updates are wanted.
         """
@@ -134,8 +134,8 @@ class Session:
             return False
         if not self.folder.can_go_on() and result.stopped == ALL_TAKEN:
             raise Refused(
-                f"{self.folder.path} holds a copy without checkpoints, which cannot go on to "
-                f"{self.experiment.updates} updates: train in another folder"
+                f"{self.folder.path} holds a copy without checkpoints, which cannot be continued "
+                f"to {self.experiment.updates} updates: train in another folder"
             )
         return self.folder.can_go_on()
 
@@ -308,7 +308,7 @@ class Session:
         return Interrupted(
             f"stopped by {self.requests.signal or 'a signal to another process'} after update "
             f"{self.keeper.saved_update}; everything is saved in {self.folder.path}: run the same "
-            "command to go on"
+            "command to resume"
         )
 
     def _finish(self) -> Generator[None, None, Result]:

@@ -42,13 +42,13 @@ def train_together(
     at_once: int = AT_ONCE,
     **choices: Unpack[Choices],
 ) -> list[Result | RunError]:
-    """Train each experiment in its folder; a run that cannot go on leaves its error in its place.
+    """Train each experiment in its folder; the result of a run that fails is its error.
 
-    On a GPU up to `at_once` take turns update by update, each on a stream of its own, so that small
+    On a GPU up to `at_once` runs take turns update by update, each on its own stream, so that small
     models share the chip, and the next begins when one ends; each computes what it would compute
     alone. SIGTERM and Ctrl-C save all of them. `listeners` gives each run its own listener;
-    otherwise all tell `listener`. `minutes` are those of each run, and all other options are as in
-    `train`. Any other error of a run is raised when the others have ended.
+    otherwise all use `listener`. `minutes` applies to each run, and all other options are as in
+    `train`. Any error but a RunError is raised when the others have ended.
     """
     if at_once < 1:
         raise ValueError(f"at_once={at_once}: give the number of runs side by side, 1 or more")

@@ -143,7 +143,7 @@ def _open(path: Path) -> Library | str:
         return f"the compiled CPU scan {path.name} cannot be loaded ({error}): {_AGAIN}"
     sources.restype = ctypes.c_char_p
     if sources().decode() != _digest():
-        return f"the compiled CPU scan {path.name} was made of other sources: {_AGAIN}"
+        return f"the compiled CPU scan {path.name} was built from other sources: {_AGAIN}"
     return Library(loaded)
 
 

@@ -1,7 +1,7 @@
 """Kernels that always follow each other, as one CUDA graph: a single launch for all of them.
 
-Unlike a graph that was captured it is bound to no tensors: arguments are set before each launch,
-which takes the host a microsecond for each kernel where a launch of its own takes five.
+Unlike a captured graph it is not bound to certain tensors: arguments are set before each launch,
+which takes the host a microsecond per kernel, where a separate launch takes five.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""A pass done again: what it allocated and launched once, with other tensors of the same shapes.
+"""Replaying a pass: what it allocated and launched, with other tensors of the same shapes.
 
 On its way to the kernels a pass looks up, checks and lays out what is the same in every step of a
-training loop, and for small states that takes longer than the kernels. A tape is taken from a pass
-that ran, by watching it. A pass that did anything but make room and launch kernels has none, nor
-has one with kernels over the whole chip, which take longer than the host.
+training loop, and for small states that takes longer than the kernels. A tape records a pass while
+it runs. A pass that does anything but allocate memory and launch kernels has no tape, nor has one
+with kernels over the whole chip, which take longer than the host.
 """
 
 from __future__ import annotations
