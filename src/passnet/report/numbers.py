@@ -86,10 +86,8 @@ def whole(number: float | None) -> str:
     return ABSENT if number is None else f"{round(number):,}".replace(",", "\u202f")
 
 
-def duration(seconds: float | None) -> str:
+def duration(seconds: float) -> str:
     """A time in the unit that suits it."""
-    if seconds is None:
-        return ABSENT
     if seconds < 90:
         return f"{seconds:.3g} s"
     if seconds < 5400:
@@ -97,10 +95,8 @@ def duration(seconds: float | None) -> str:
     return f"{seconds / 3600:.1f} h"
 
 
-def size(amount: float | None) -> str:
+def size(amount: float) -> str:
     """An amount of memory."""
-    if amount is None:
-        return ABSENT
     for unit in ("B", "KiB", "MiB"):
         if amount < 1024:
             return f"{amount:.3g} {unit}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from passnet.config import PaperResult, experiment_parameter_counts, printed_count
+from passnet.config import PaperResult, experiment_parameter_counts
 from passnet.experiments import get
 from passnet.report.groups import Group, Summary, summarise
 from passnet.report.paper import BEYOND, ROWS, TABLES, model_name
@@ -59,8 +59,6 @@ def paper_spots(
         paper = get(name).paper
         value, note, kind = (None, "", "") if paper is None else shown(paper)
         size = experiment_parameter_counts(get(name)).model
-        if size is None and paper is not None and paper.parameters is not None:
-            size, _ = printed_count(paper.parameters)
         if value is not None and size is not None:
             spots.append(Spot(PAPER + kind, _short(name), size, value, note=note))
     return spots
