@@ -16,6 +16,7 @@ from torch import Tensor
 from passnet.equations import STRUCTURES as EQUATIONS
 from passnet.matrices import build_matrix
 from passnet.ops import GruScan, LstmScan, gru_backends, lstm_backends
+from passnet.ops.backend import choose
 
 
 @dataclass(frozen=True)
@@ -123,6 +124,11 @@ def plain(call: GruScan | LstmScan) -> list[Tensor]:
 
 def backends_of(call: GruScan | LstmScan):
     return lstm_backends() if isinstance(call, LstmScan) else gru_backends()
+
+
+def run_on(backend: str, call: GruScan | LstmScan) -> list[Tensor]:
+    """The outputs by a backend; one that refuses this call raises why."""
+    return choose(backends_of(call), backend, call).run(call)
 
 
 @cache

@@ -78,17 +78,24 @@ def test_what_is_to_be_installed_is_what_the_project_declares():
     assert [requirement for _, requirement in NEEDED.values()] == project["dependencies"]
 
 
+def raising(error):
+    def command():
+        raise error
+
+    return command
+
+
 def test_other_modules_that_are_missing_are_a_fault_of_ours():
     error = ModuleNotFoundError("No module named 'passnet.none'", name="passnet.none")
     assert missing_package(error) is None
-    with pytest.raises(ModuleNotFoundError), explained():
-        raise error
+    with pytest.raises(ModuleNotFoundError):
+        explained(raising(error))
 
 
 def test_a_missing_extra_is_a_usage_error(capsys):
-    with explained() as outcome:
-        raise ReportError("the page needs altair") from ModuleNotFoundError(name="altair")
-    assert outcome.status == USAGE
+    error = ReportError("the page needs altair")
+    error.__cause__ = ModuleNotFoundError(name="altair")
+    assert explained(raising(error)) == USAGE
     assert capsys.readouterr().err == "passnet: the page needs altair\n"
 
 

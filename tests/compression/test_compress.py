@@ -5,9 +5,11 @@ from __future__ import annotations
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune
 from torch.nn.utils.rnn import pack_sequence
 
 import passnet
+from passnet.compression import fitting
 from passnet.compression.compress import UNSEEN
 from passnet.layers.entering import entering
 
@@ -169,6 +171,52 @@ def test_matrices_of_zeros_have_no_error():
     assert set(errors.values()) == {0.0}
 
 
+def test_zeros_under_weight_norm_are_zeros_still():
+    torch.manual_seed(0)
+    layer = passnet.GRU(6, 20, weight_norm=True, init="torch").double().eval()
+    with torch.no_grad():
+        layer.cells[0].recurrent.weight[1] = 0
+    small = passnet.compress(layer, passnet.LowRank(20))
+    assert far(layer, small, sequences(layer)) < 1e-10
+
+
+def test_the_first_round_without_an_error_is_the_last(monkeypatch):
+    turns = []
+    turned = fitting._turned
+    monkeypatch.setattr(fitting, "_turned", lambda *a, **k: turns.append(a) or turned(*a, **k))
+    layer = passnet.GRU(6, 20)
+    nn.init.zeros_(layer.cells[0].recurrent.weight)
+    passnet.compress(layer, LRD)
+    assert 2 <= len(turns) <= 4
+
+
+def test_autocast_around_it_costs_no_digits():
+    torch.manual_seed(0)
+    layer = passnet.GRU(6, 20, matrix=passnet.LowRank(12), init="torch")
+    with torch.autocast("cpu", torch.bfloat16):
+        small = passnet.compress(layer, passnet.LowRank(20))
+        errors = passnet.compression_error(layer, small)
+    assert far(layer, small, sequences(layer).float()) < 1e-6
+    assert max(errors.values()) < 1e-6
+
+
+@pytest.mark.parametrize("name", ["recurrent", "input"])
+def test_pruned_weights_are_what_is_compressed(name):
+    torch.manual_seed(0)
+    layer = passnet.GRU(6, 20, init="torch").double().eval()
+    cell, x = layer.cells[0], sequences(layer)
+    pruned = (cell.recurrent, "weight") if name == "recurrent" else (cell, "input_weight")
+    prune.random_unstructured(*pruned, amount=0.5)
+    assert far(layer, passnet.compress(layer, passnet.LowRank(20), inputs=x), x) < 1e-10
+
+
+def test_errors_of_layers_of_torch():
+    layer = nn.GRU(6, 20)
+    small = passnet.compress(layer, LRD)
+    errors = passnet.compression_error(layer, small)
+    assert passnet.compression_error(layer, small.to_torch()) == pytest.approx(errors, rel=1e-5)
+
+
 def test_errors_are_shares_by_gate():
     layer = passnet.LSTM(6, 20, 2, bidirectional=True)
     errors = passnet.compression_error(layer, passnet.compress(layer, passnet.LowRank(1)))
@@ -228,6 +276,12 @@ def test_directions_without_states_count_a_little():
     assert max(passnet.compression_error(layer, small).values()) < 0.2
 
 
+def holding(value: float) -> passnet.GRU:
+    layer = passnet.GRU(6, 20, 2)
+    nn.init.constant_(layer.cells[1].recurrent.weight[2], value)
+    return layer
+
+
 @pytest.mark.parametrize(
     ("call", "error", "words"),
     [
@@ -247,11 +301,20 @@ def test_directions_without_states_count_a_little():
             ValueError,
             "7 features and the layer input_size=6",
         ),
+        (lambda: passnet.compress(nn.GRU(6, 20), LRD, inputs=5), TypeError, "inputs is a int"),
+        (lambda: passnet.compress(holding(torch.inf), LRD), ValueError, "1.*weight holds"),
+        (
+            lambda: passnet.compression_error(passnet.GRU(6, 20, 2), holding(torch.nan)),
+            ValueError,
+            "cells.1.recurrent.weight holds numbers that are not finite",
+        ),
+        (lambda: passnet.compress(nn.GRU(6, 20, device="meta"), LRD), ValueError, "no numbers"),
         (
             lambda: passnet.compression_error(nn.GRU(6, 20), passnet.LSTM(6, 20)),
             ValueError,
             "these layers do not match",
         ),
+        (lambda: passnet.compression_error(nn.GRU(6, 20), 5), TypeError, "got a int: give a GRU"),
     ],
 )
 def test_what_cannot_be_compressed_is_refused(call, error, words):

@@ -59,6 +59,8 @@ def _argument(given: torch.Tensor | int | None) -> _Argument:
         return _Argument(given or 0, 0, 0)
     if not given.is_contiguous():
         raise EmulationError(f"kernels read dense tensors, not strides {given.stride()}")
+    if given.is_neg():
+        raise EmulationError("kernels read what lies in memory, and there are the negatives")
     return _Argument(given.data_ptr(), given.numel() * given.element_size(), given.element_size())
 
 

@@ -96,6 +96,21 @@ def test_equal_rows_are_normalised_to_exactly_the_shift(launches):
     assert launches == {"normalise_forward": 1}
 
 
+def test_numbers_that_are_not_what_lies_there():
+    x, grad = signed(7, 3), signed(7, 3)
+    scale, state, before = signed(3), signed(7, 3), signed(2, 7, 3)
+
+    def numbers(negated):
+        given = [torch._neg_view(-t) if negated else t for t in (x, grad, scale, state, before)]
+        x_, grad_, scale_, state_, before_ = given
+        out, statistics = KERNELS.normalise(x_, torch.zeros(3), torch.ones(3), scale_, None)
+        back = KERNELS.normalise_backward(grad_, x_, statistics, scale_)
+        gated = KERNELS.gate(state_, before_, "tanh")
+        return out, *back, gated, *KERNELS.gate_backward(grad_, state_, before_, "tanh")
+
+    assert all(map(torch.equal, numbers(True), numbers(False)))
+
+
 @pytest.mark.parametrize("activation", ["relu", "tanh"])
 @pytest.mark.parametrize("shape", [(1, 1), (3, 7), (100, 33)], ids=str)
 def test_gates(chip, activation, shape):

@@ -164,6 +164,30 @@ def test_inputs_that_are_not_what_lies_there(used):
                 assert same(found, numbers(rnn, given))
 
 
+@pytest.mark.parametrize("before", [0, 3])
+@pytest.mark.parametrize("name", ["reset after", "lstm", "multiplied out"])
+def test_parameters_that_are_not_what_lies_there(used, name, before):
+    rnn, x = made(name), torch.randn(STEPS, BATCH, FEATURES)
+    with the_long_way():
+        expected = numbers(rnn, x)
+    for _ in range(before):
+        numbers(rnn, x)
+    for parameter in rnn.parameters():
+        parameter.data = torch._neg_view(-parameter.data)
+        assert parameter.is_neg()
+    for _ in range(3):
+        assert same(numbers(rnn, x), expected)
+
+
+def test_states_that_are_not_what_lies_there(used):
+    rnn, x = made("reset after"), torch.randn(STEPS, BATCH, FEATURES)
+    state = torch.randn(1, BATCH, 24)
+    expected = rnn(x, state)[0]
+    for given in (state, state, torch._neg_view(-state)):
+        assert torch.equal(rnn(x, given)[0], expected)
+    assert used
+
+
 @pytest.mark.parametrize("wanted", [False, True])
 def test_inputs_that_outlived_a_transform(used, wanted):
     rnn = made("reset after")

@@ -99,6 +99,17 @@ def test_strided_tensors(emulator):
         assert torch.equal(value, expected[name]), name
 
 
+def test_numbers_that_are_not_what_lies_there(emulator):
+    call, grad = made(Case(21, 3, 2, source="features"))
+    call, grad, chip = single(call), grad.float(), emulator()
+    expected = kernel(call, grad, **where(chip))
+    live, fixed, layout = call.flatten()
+    negated = [torch._neg_view(-tensor) for tensor in live]
+    given = type(call).unflatten(negated, fixed, layout)
+    for name, value in kernel(given, torch._neg_view(-grad), **where(chip)).items():
+        assert torch.equal(value, expected[name]), name
+
+
 @pytest.fixture
 def served(emulator, monkeypatch):
     """The layer's backend `cuda`, on an emulated chip."""

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import get_args
 
 import pytest
 
 import passnet
 from passnet.config import Model, model_parameter_count
-from passnet.config.initialisation import INITIALISATIONS
-from passnet.config.model import Initialisation
 from passnet.experiments import get, names
 
 SIZE, INPUTS, OUTPUTS = 12, 5, 7
@@ -65,7 +62,3 @@ def test_count(model):
     entry = INPUTS * SIZE + (2 if model.batch_norm else 1) * SIZE if model.cell == "highway" else 0
     expected = passnet.count_parameters(body(model)) + head + entry
     assert model_parameter_count(model, INPUTS, OUTPUTS) == expected
-
-
-def test_the_initialisations_a_preset_may_name_are_those_that_exist():
-    assert set(get_args(Initialisation)) == set(INITIALISATIONS)

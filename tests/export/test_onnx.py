@@ -10,6 +10,8 @@ import pytest
 import torch
 from structures import MAIN, SIZE, STRUCTURES
 from torch import nn
+from torch.nn.utils import prune
+from torch.nn.utils.rnn import pack_sequence
 from torch.testing import assert_close
 
 import passnet
@@ -207,6 +209,24 @@ def test_layers_of_torch_are_exported_without_remarks_but_keep_their_steps(place
     assert not recwarn.list
 
 
+def test_what_is_pruned_is_exported_as_it_is_and_stays_pruned(place, recwarn):
+    model = filled(Model())
+    for module, name in ((model.rnn.cells[1].recurrent, "expand"), (model.output, "weight")):
+        prune.random_unstructured(module, name, amount=0.5)
+    symbols = torch.arange(12).reshape(4, 3) % 11
+    passnet.export_onnx(model, symbols, place)
+    assert_close(answers(place, symbols), flat(model(symbols)))
+    assert prune.is_pruned(model.output) and prune.is_pruned(model.rnn)
+    assert not [str(seen.message) for seen in recwarn if "during export" in str(seen.message)]
+
+
+def test_scores_that_are_masked_may_be_infinite(place):
+    masked = Returning(lambda x: torch.where(x > 0, x, -torch.inf))
+    passnet.export_onnx(masked, draw(4, 3), place)
+    x = draw(6, 5, seed=2)
+    assert_close(answers(place, x), [masked(x)])
+
+
 class Otherwise(nn.Module):
     def forward(self, x):
         return x + 1 if torch.compiler.is_exporting() else x
@@ -228,6 +248,30 @@ class Returning(nn.Module):
         return self.answer(x)
 
 
+@pytest.mark.parametrize("wrong", [torch.inf, torch.nan, 3.0])
+def test_an_infinite_number_is_compared_as_such(place, wrong):
+    class Wrong(nn.Module):
+        def forward(self, x):
+            return x / 0 if torch.compiler.is_exporting() else torch.full_like(x, wrong)
+
+    given = torch.ones(4, 3)
+    if wrong == torch.inf:
+        assert passnet.export_onnx(Wrong(), given, place)
+        given = -given
+    with pytest.raises(Disagreement, match=r"differs from PyTorch's by .* nothing was written"):
+        passnet.export_onnx(Wrong(), given, place)
+
+
+class Halved(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.rnn = passnet.GRU(WIDTH, SIZE, matrix=LRD)
+
+    def forward(self, x):
+        with torch.autocast("cpu", torch.bfloat16):
+            return self.rnn(x)[0].float()
+
+
 @pytest.mark.parametrize(
     ("module", "inputs", "error", "sentence"),
     [
@@ -235,6 +279,18 @@ class Returning(nn.Module):
         (passnet.UnitaryRNN(WIDTH, SIZE), draw(4, 3, WIDTH), Unexportable, "no complex numbers"),
         (passnet.GRU(WIDTH, SIZE).half(), draw(4, 3, WIDTH), Unexportable, r"\.float\(\) first"),
         (passnet.GRU(WIDTH, SIZE), draw(4, 3, 7), ValueError, "has 7 features"),
+        (passnet.GRU(WIDTH, SIZE), {"input": draw(4, 3, 5)}, TypeError, "inputs is a dict: give a"),
+        (passnet.GRU(WIDTH, SIZE), draw(4, 3, 5).numpy(), TypeError, "inputs is a ndarray: give a"),
+        (passnet.GRU(WIDTH, SIZE), pack_sequence([draw(4, 5)]), TypeError, "no PackedSequence"),
+        (passnet.GRU(WIDTH, SIZE), [pack_sequence([draw(4, 5)])], TypeError, "no PackedSequence"),
+        (
+            passnet.GRU(WIDTH, SIZE),
+            (draw(4, 3, 5), None, [4, 2, 1]),
+            TypeError,
+            "the example holds 4, a int: give lengths as a tensor",
+        ),
+        (Returning(torch.Tensor.half), draw(4, 3), Unexportable, r"returns torch.float16: leave"),
+        (Halved(), draw(4, 3, 5), Unexportable, r"computes in torch.bfloat16: leave out [a-z.]*$"),
         (passnet.GRU(WIDTH, SIZE), draw(4, 0, WIDTH), ValueError, "has nothing in it"),
         (Returning(len), draw(4, 3), Unexportable, "returns int: a program returns tensors"),
         (Returning(torch.special.i0), draw(4, 3), Unexportable, "bessel_i0.*: export the part of"),
@@ -258,9 +314,20 @@ def test_places_and_names(tmp_path):
         passnet.export_onnx(rnn, x, tmp_path / "nowhere" / "model.onnx")
     with pytest.raises(IsADirectoryError, match="is a folder: give the name of a file"):
         passnet.export_onnx(rnn, x, tmp_path)
-    for wrong in ({"input_names": ["a", "b"]}, {"output_names": ["same", "same"]}):
+    for wrong in (
+        {"input_names": ["a", "b"]},
+        {"output_names": ["same", "same"]},
+        {"input_names": "x"},
+        {"input_names": [""]},
+        {"input_names": [1]},
+    ):
         with pytest.raises(ValueError, match=r"give \d different names, one for each"):
             passnet.export_onnx(rnn, x, tmp_path / "model.onnx", **wrong)
+    with pytest.raises(ValueError, match=r"'h' would be an input and an output: give other"):
+        names = {"input_names": ["h"], "output_names": ["y", "h"]}
+        passnet.export_onnx(rnn, x, tmp_path / "model.onnx", **names)
+    with pytest.raises(TypeError, match=r"metadata has 'units': 8: give texts"):
+        passnet.export_onnx(rnn, x, tmp_path / "model.onnx", metadata={"units": 8})
     assert not list(tmp_path.iterdir())
 
 

@@ -12,7 +12,7 @@ from layer_twins import doubled, randomised, signed
 from torch import Tensor
 
 import passnet
-from passnet.cells import BatchNorm
+from passnet.cells.batch_norm import BatchNorm
 from passnet.ops.batch_norm import batch_norm
 from passnet.ops.cuda.highway import KERNELS
 from passnet.ops.highway_gate import highway_gate

@@ -12,7 +12,7 @@ from structures import SIZE, STRUCTURES
 
 from passnet.config.matrix import MatrixSpec
 from passnet.equations import STRUCTURES as EQUATIONS
-from passnet.matrices import MATRICES, build_matrix
+from passnet.matrices.build import MATRICES, build_matrix
 
 GATES = 3
 each_structure = pytest.mark.parametrize("spec", STRUCTURES.values(), ids=STRUCTURES)
@@ -66,6 +66,25 @@ def test_dense_is_the_oracles(spec):
             reference=written_out(matrix)[gate],
             truth=torch.from_numpy(np.asarray(truth)),
         )
+
+
+@each_structure
+@normed
+def test_a_matrix_is_written_out_in_its_own_precision(spec, weight_norm):
+    gate = build(spec, weight_norm=weight_norm).gate(1)
+    with torch.autocast("cpu", torch.bfloat16):
+        found = gate.dense()
+    assert torch.equal(found, gate.dense())
+
+
+@torch.no_grad()
+def test_a_dense_matrix_is_written_out_as_a_copy_of_its_numbers():
+    matrix = build(STRUCTURES["dense"])
+    matrix.weight[1, 2, 3] = torch.inf  # a product would spread it
+    found = matrix.gate(1).dense()
+    assert torch.equal(found, matrix.weight[1])
+    found.zero_()
+    assert matrix.weight[1].any()
 
 
 def _renamed(factors):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 import torch
-from scan_calls import Case, make_call
+from scan_calls import Case, make_call, run_on
 
 import passnet
-from passnet.ops import BackendRefused, gru_backends, gru_scan, lstm_backends, lstm_scan
+from passnet.ops import BackendRefused, gru_backends, lstm_backends
 from passnet.ops.backend import Backend, choose
 
 
@@ -60,13 +60,10 @@ def test_the_plain_loop_serves_everything_and_comes_last(backends):
 @pytest.mark.parametrize("cell", ["gru", "lstm"])
 def test_scans_by_name(cell):
     call = make_call(Case(cell, "dense"))
-    scan = gru_scan if cell == "gru" else lstm_scan
     for name in ("auto", "eager", "reference"):
-        result = scan(call, backend=name)
-        result = result if cell == "gru" else result[0]
-        assert result.shape == call.drive.shape[1:]
+        assert run_on(name, call)[0].shape == call.drive.shape[1:]
     with pytest.raises(ValueError, match="backend='abacus' is unknown"):
-        scan(call, backend="abacus")
+        run_on("abacus", call)
 
 
 @pytest.mark.parametrize("layer", [passnet.GRU, passnet.LSTM])

@@ -7,11 +7,11 @@ import torch
 from accuracy import assert_all_accurate
 from registration import CASES as SERVED
 from registration import check_registration
-from scan_calls import Case, converted, gradients, make_call, plain
+from scan_calls import Case, converted, gradients, make_call, plain, run_on
 from torch.func import functional_call, vmap
 
 import passnet
-from passnet.ops import BackendRefused, gru_scan, lstm_scan
+from passnet.ops import BackendRefused
 from passnet.ops.cpu import installed
 
 CASES = [
@@ -19,12 +19,6 @@ CASES = [
     Case("gru", "diagonal tied", "after", hold="ends", inner_bias=True),
     Case("lstm", "blocks and rank", masks="one", hold="units"),
 ]
-
-
-def run_eager(call):
-    if isinstance(call, passnet.ops.LstmScan):
-        return list(lstm_scan(call, backend="eager"))
-    return [gru_scan(call, backend="eager")]
 
 
 @pytest.mark.parametrize("case", [*SERVED, CASES[-1]], ids=str)
@@ -65,7 +59,7 @@ def test_vmap_over_any_tensor_of_a_call(case):
     kind = type(calls[0])
 
     def example(drive, initial):
-        return run_eager(kind.unflatten([drive, initial, *live[2:]], fixed, layout))
+        return run_on("eager", kind.unflatten([drive, initial, *live[2:]], fixed, layout))
 
     together = vmap(example)(*batched)
     for index, first in enumerate((live, other)):

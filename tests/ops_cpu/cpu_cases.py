@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import torch
+from scan_calls import run_on
 from torch import Tensor
 
-from passnet.ops import GruScan, LstmScan, gru_scan, lstm_scan
+from passnet.ops import GruScan, LstmScan
 from passnet.ops.inputs import Inputs
 
 
@@ -106,10 +107,8 @@ class Case:
         """Outputs and the gradient of every live tensor; those of the outputs `arrive` so."""
         live = {name: t.detach().requires_grad_() for name, t in live.items()}
         call = self.call(live, fixed)
-        if isinstance(call, LstmScan):
-            outputs = dict(zip(("hidden", "cells"), lstm_scan(call, backend=backend), strict=True))
-        else:
-            outputs = {"states": gru_scan(call, backend=backend)}
+        names = ("hidden", "cells") if isinstance(call, LstmScan) else ("states",)
+        outputs = dict(zip(names, run_on(backend, call), strict=True))
         generator = torch.Generator().manual_seed(3)
         arriving = [
             arrive(torch.randn(out.shape, generator=generator, dtype=torch.float64).to(out.dtype))
@@ -183,5 +182,6 @@ CASES = [
     *_AWKWARD,
     *_DRIVEN,
     Case("after", inner_bias=True),
+    Case("after", inner_bias=True, units=70, batch=19, steps=9),  # more rows than a sum has
     Case("after", "dense", inner_bias=True, masks="each", hold="units"),
 ]

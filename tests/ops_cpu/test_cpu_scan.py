@@ -8,9 +8,10 @@ import pytest
 import torch
 from accuracy import assert_accurate, assert_all_accurate
 from cpu_cases import CASES, Case, cast
+from scan_calls import run_on
 
 from passnet.bench.accuracy import rms
-from passnet.ops import GruScan, LstmScan, gru_scan, lstm_scan
+from passnet.ops import GruScan, LstmScan
 from passnet.ops.cpu import Library, installed
 from passnet.ops.cpu.engine import driving
 from passnet.ops.gru_scan.cpu import CpuGru
@@ -67,7 +68,7 @@ def test_gradcheck(cell: str) -> None:
             call = GruScan(given["drive"], given["initial"], factors, case.structure, cell, **fixed)
         engine = CpuLstm() if cell == "lstm" else CpuGru()
         assert engine.refuses(call) is None
-        return (lstm_scan if cell == "lstm" else gru_scan)(call, backend="cpu")
+        return tuple(run_on("cpu", call))
 
     inputs = [tensor.requires_grad_() for tensor in live.values()]
     assert torch.autograd.gradcheck(scan, inputs)
@@ -133,7 +134,7 @@ def test_infinite_and_missing_numbers_pass_through_as_in_the_plain_loop() -> Non
     drive[2, 0, 0, 4:7] = torch.tensor([float("inf"), -float("inf"), float("nan")])
     factors = torch.zeros(3, 20, 2), torch.zeros(3, 2, 20), torch.zeros(3, 20)
     call = GruScan(drive, torch.ones(1, 20), factors, "low_rank_plus_diagonal", "after")
-    got, wanted = gru_scan(call, backend="cpu"), gru_scan(call, backend="reference")
+    (got,), (wanted,) = run_on("cpu", call), run_on("reference", call)
     assert torch.equal(got.isnan(), wanted.isnan())
     torch.testing.assert_close(got, wanted, rtol=0, atol=0, equal_nan=True)
 
@@ -145,7 +146,7 @@ def test_symbols_that_do_not_exist_are_refused() -> None:
     for wrong in (-1, 3):
         fixed["x"][2, 1] = wrong
         with pytest.raises(IndexError, match=rf"symbols go from .*{wrong}.*expected 0 to 2"):
-            gru_scan(case.call(live, fixed), backend="cpu")
+            run_on("cpu", case.call(live, fixed))
 
 
 @pytest.mark.parametrize("other", ["narrow", "scaled"])
@@ -156,7 +157,7 @@ def test_symbols_of_other_kinds(other: str) -> None:
     x = call.source.x
     changes = {"x": x.int()} if other == "narrow" else {"scale": torch.rand(x.shape).double()}
     call = replace(call, source=replace(call.source, **changes))
-    found, wanted = gru_scan(call, backend="cpu"), gru_scan(call, backend="reference")
+    (found,), (wanted,) = run_on("cpu", call), run_on("reference", call)
     torch.testing.assert_close(found, wanted, rtol=1e-12, atol=1e-12)
 
 
@@ -200,8 +201,7 @@ def test_a_graph_that_is_kept_gives_the_same_gradients_again(cell: str, inputs) 
     live, fixed = case.tensors()
     live = {name: t.requires_grad_() for name, t in live.items()}
     call = case.call(live, fixed)
-    found = (lstm_scan if cell == "lstm" else gru_scan)(call, backend="cpu")
-    loss = sum(o.square().sum() for o in ([found] if cell != "lstm" else found))
+    loss = sum(output.square().sum() for output in run_on("cpu", call))
     first = torch.autograd.grad(loss, list(live.values()), retain_graph=True)
     kept = [grad.clone() for grad in first]
     again = torch.autograd.grad(loss, list(live.values()), retain_graph=True)

@@ -260,7 +260,9 @@ def test_what_is_no_file_is_not_replaced(tmp_path):
     os.mkfifo(pipe)
     folder.mkdir()
     for place in (pipe, folder):
-        with pytest.raises(ReportError, match=rf"could not write {place}: it is not a regular file"):
+        with pytest.raises(
+            ReportError, match=rf"could not write {place}: it is not a regular file"
+        ):
             write_whole(place, "<html>")
     assert pipe.is_fifo() and sorted(tmp_path.iterdir()) == [folder, pipe]
 

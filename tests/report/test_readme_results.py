@@ -148,24 +148,29 @@ def test_rows_are_counted_above_the_tables(tmp_path):
     write_run(runs / "d", experiment_of("copy-500/gru-128"), value=1e-4)
     begun = experiment_of("copy-500/urnn-721")
     write_run(runs / "e", begun, value=1e-4, finished=False)
-    counted, *tables = readme_results([runs], reasons=True).split("\n\n")
+    first, counted, *tables = readme_results([runs], reasons=True).split("\n\n")
     assert tables[0] == f"**{TABLES[0].title}**" and f"**{CLAIMS}**" in tables
     rows = sum(len(table.presets) for table in TABLES)
-    assert counted == (
-        f"The paper's experiments make {rows} rows, 19 in its two tables and {rows - 19} in its "
-        f"text and figures: 3 finished here, 1 cut short by time, 1 not finished, {rows - 5} not "
-        "run. The paper prints a number for 2 of the finished rows (1 matches or betters it, 1 "
-        "falls short) and for 1 of the rows cut short (1 matches or betters it, 0 fall short). The "
-        "known reasons are given below the tables. 3 of the 4 results rest on one seed."
+    assert first == (
+        f"The paper's experiments make {rows} rows: 19 in its two tables, {rows - 19} in its text "
+        "and figures."
     )
+    assert counted.splitlines() == [
+        "- 3 ran to the end. The paper prints a number for 2 of them: 1 as good or better, "
+        "1 short of it (reasons below the tables).",
+        "- 1 was stopped early for want of time. The paper prints a number for it: 1 "
+        "as good or better, 0 short of it.",
+        "- 1 was not finished: copy-500/urnn-721.",
+        f"- {rows - 5} were not run.",
+        "- 3 of the 4 results rest on one seed.",
+    ]
     found = overview(group_runs(find_runs([runs])))
     assert (found.good, found.cut_good, found.single) == (1, 1, 3)
     assert (found.short, found.cut_below) == (("psmnist/lr-gru-128-24",), 0)
     assert "reasons" not in readme_results([runs])
     (runs / "none").mkdir()
     assert readme_results([runs / "none"]).startswith(
-        f"The paper's experiments make {rows} rows, 19 in its two tables and {rows - 19} in its "
-        f"text and figures: 0 finished here, {rows} not run.\n\n**T"
+        f"{first}\n\n- 0 ran to the end.\n- {rows} were not run.\n\n**T"
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from passnet.config.contender import PRECISIONS, WAYS, ContenderName
+from passnet.report.speed import read_speed
 from passnet.report.speedup import COLUMNS, UNTIMED, speedup_table
 
 CALL, GRAPH, FASTEST, BOTH, CPU = (column.title for column in COLUMNS)
@@ -25,7 +26,7 @@ def write(folder, name, device, times, *, n=128, d=24, shape="copy: GRU", kind="
 def cells(folder):
     header, _, *rows = [
         [cell.strip() for cell in line.strip("|").split("|")]
-        for line in speedup_table(folder).splitlines()
+        for line in speedup_table(read_speed(folder)).splitlines()
         if line.startswith("|")
     ]
     return {row[0]: dict(zip(header[1:], row[1:], strict=True)) for row in rows}
@@ -51,13 +52,13 @@ def test_the_fastest_precision_is_taken_of_those_in_the_same_file(tmp_path):
     write(tmp_path, "2026-01-01", "cuda", times | {"nn.GRU fp16": 6.0, "passnet bf16": 1.5})
     write(tmp_path, "2026-01-02", "cuda", {"passnet": 2.0, "nn.GRU": 8.0, "nn.GRU fp16 graph": 1})
     assert cells(tmp_path) == {"128, 24": {CALL: "4.0x", FASTEST: "3.0x", BOTH: "4.0x"}}
-    assert UNTIMED not in speedup_table(tmp_path)
+    assert UNTIMED not in speedup_table(read_speed(tmp_path))
 
 
 def test_precisions_that_nobody_timed_are_said(tmp_path):
     write(tmp_path, "1", "cuda", {"passnet": 1.0, "nn.GRU": 9.0, "nn.GRU bf16": 5.0})
     assert cells(tmp_path)["128, 24"] == {CALL: "9.0x", FASTEST: f"5.0x{UNTIMED}"}
-    remark = speedup_table(tmp_path).splitlines()[-1]
+    remark = speedup_table(read_speed(tmp_path)).splitlines()[-1]
     assert remark == f"{UNTIMED} torch.nn in fp16 and tf32 was not timed there: it may be faster."
 
 

@@ -62,7 +62,8 @@ def test_it_ends_in_counts(results):
         "passnet: the mean test score",
         "verdict: that mean",
         "12 runs: 11 with a result, which took 1.8 h, 1 without a result yet.",
-        "text and figures: 5 finished here, 1 not finished, 28 not run. The paper prints a number",
+        "15 in its text and figures. 5 ran to the end. The paper prints a number for each of",
+        "1 was not finished: char-lm/gru-1000. 28 were not run.",
         "1 set of changed settings is left out: --trials shows them too.",
     ):
         assert part in report

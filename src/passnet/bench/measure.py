@@ -236,7 +236,7 @@ def _steps(case: Case, found: dict[str, Contender], device: str, repeats: int) -
         ContenderName(OURS): lambda: ours.step(x, state),
         ContenderName(name): lambda: cell(x, theirs),
     }
-    one = Case(case.name, case.n, case.d, 1, 1, case.m, case.cell, case.reset, case.tied)
+    one = replace(case, T=1, B=1)
     cells = {OURS: found[OURS], name: Contender("cell", cell)}
     # Milliseconds on a CPU that others use too: more of them.
     often = max(repeats, 30 if device == "cpu" else 0)

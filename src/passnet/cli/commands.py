@@ -46,9 +46,7 @@ def run(arguments: Sequence[str] | None) -> int:
     except SystemExit as help_or_mistake:
         help_or_mistake.code = flushed(int(help_or_mistake.code or 0))
         raise
-    with explained() as outcome:
-        outcome.status = args.run(args) or 0
-    return flushed(outcome.status)
+    return flushed(explained(lambda: args.run(args)))
 
 
 def _parser() -> argparse.ArgumentParser:

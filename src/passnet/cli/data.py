@@ -55,7 +55,7 @@ def _list(args: argparse.Namespace) -> int:
     if not args.json:
         print(f"looked in {looked_in(args.data_dir)}")
     if not args.json and any(status.state == "missing" for status in found):
-        print(f"to get what is missing: {_fetch_command([], args)}")
+        print(f"to get what is missing: {fetch_command([], args.data_dir)}")
     return 0
 
 
@@ -71,12 +71,13 @@ def _verify(args: argparse.Namespace) -> int:
     faulty = dict.fromkeys(status.dataset for status in found if status.state != "right")
     if not faulty:
         return 0
-    print(f"passnet: run `{_fetch_command(faulty, args)}`", file=sys.stderr)
+    print(f"passnet: run `{fetch_command(faulty, args.data_dir)}`", file=sys.stderr)
     return FAILED
 
 
-def _fetch_command(datasets: Iterable[str], args: argparse.Namespace) -> str:
-    place = ["--data-dir", args.data_dir] if args.data_dir else []
+def fetch_command(datasets: Iterable[str], data_dir: str | None) -> str:
+    """What to type to fetch data sets, all where none are named, into a folder, if one is."""
+    place = ["--data-dir", data_dir] if data_dir else []
     return shlex.join(["passnet", "data", "fetch", *datasets, *place])
 
 

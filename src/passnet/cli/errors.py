@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import errno
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 
 from passnet.cli.packages import missing_package
 from passnet.cli.streams import discard_output
@@ -35,42 +33,34 @@ _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EBADF)
 """What printing may end in; such errors name no file."""
 
 
-@dataclass
-class Outcome:
-    """The exit status of a command."""
-
-    status: int = 0
-
-
-@contextmanager
-def explained() -> Iterator[Outcome]:
-    """Run a command's body; expected errors are printed and set the status."""
-    outcome = Outcome()
+def explained(command: Callable[[], int]) -> int:
+    """Run a command; returns its exit status, or prints an expected error and returns its own."""
     try:
-        yield outcome
+        return command()
     except (ConfigurationError, UnknownPreset, DataError) as error:
-        outcome.status = _say(error, USAGE)
+        return _say(error, USAGE)
     except BrokenPipeError:
         # The reader left, as `passnet list | head` does: not an error of ours.
         discard_output()
+        return 0
     except ModuleNotFoundError as error:
         text = missing_package(error)
         if text is None:
             raise
-        outcome.status = _say(text, USAGE)
+        return _say(text, USAGE)
     except KeyboardInterrupt:
-        outcome.status = _say("interrupted", INTERRUPTED)
+        return _say("interrupted", INTERRUPTED)
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             raise
-        outcome.status = _unwritten(error)
+        return _unwritten(error)
     except MemoryError:
-        outcome.status = _say(_NO_MEMORY, FAILED)
+        return _say(_NO_MEMORY, FAILED)
     except RuntimeError as error:
         status = _status_of(error)
         if status is None and not _out_of_memory(error):
             raise
-        outcome.status = _say(_NO_MEMORY, FAILED) if status is None else _say(error, status)
+        return _say(_NO_MEMORY, FAILED) if status is None else _say(error, status)
 
 
 def _out_of_memory(error: RuntimeError) -> bool:

@@ -8,18 +8,10 @@ from typing import Any
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns two spaces apart; numbers to the right, words to the left."""
-    texts = [[_text(cell) for cell in row] for row in rows]
-    widths = [max(len(row[k]) for row in [list(header), *texts]) for k in range(len(header))]
-    right = [all(_is_number(row[k]) for row in rows) and bool(rows) for k in range(len(header))]
-    lines = [
-        "  ".join(
-            cell.rjust(width) if to_right else cell.ljust(width)
-            for cell, width, to_right in zip(row, widths, right, strict=True)
-        ).rstrip()
-        for row in [list(header), *texts]
-    ]
-    return "\n".join(lines)
+    """Columns two spaces apart."""
+    lines = [[str(cell) for cell in line] for line in (header, *rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
 
 
 def print_json(value: Any) -> None:
@@ -36,11 +28,3 @@ def thousands(count: int | None, unit: int = 1) -> str:
             known = len(str(size // unit)) - 1
             return f"{count / size:.{min(places, known)}f}{letter}"
     return str(count)
-
-
-def _text(cell: object) -> str:
-    return "-" if cell is None else f"{cell:.4g}" if isinstance(cell, float) else str(cell)
-
-
-def _is_number(cell: object) -> bool:
-    return cell is None or (isinstance(cell, int | float) and not isinstance(cell, bool))

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterable
 
+from passnet.cli.data import fetch_command
 from passnet.config import AdditionTask, CharacterTask, CopyTask
 from passnet.config.tasks import Task, digit_splits
 from passnet.report.numbers import whole
@@ -32,6 +32,4 @@ def missing_data(tasks: Iterable[Task], data_dir: str | None = None) -> str:
     sources = {getattr(task, "source", None) for task in tasks}
     found = list_files(data_dir=data_dir)
     missing = [s.dataset for s in found if s.state == "missing" and s.dataset in sources]
-    where = ["--data-dir", data_dir] if data_dir else []
-    words = ["passnet", "data", "fetch", *dict.fromkeys(missing), *where]
-    return shlex.join(words) if missing else ""
+    return fetch_command(dict.fromkeys(missing), data_dir) if missing else ""

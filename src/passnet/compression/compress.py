@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator
 from typing import cast, overload
 
@@ -13,12 +12,13 @@ from torch.nn.utils.rnn import PackedSequence
 from passnet.cells.recurrent import RecurrentCell
 from passnet.compression.fitting import fit
 from passnet.config.matrix import Dense, MatrixSpec
+from passnet.layers.copying import copied
 from passnet.layers.entering import entering
 from passnet.layers.gru import GRU
 from passnet.layers.lstm import LSTM
 from passnet.layers.recurrent import RecurrentLayer
 from passnet.matrices import build_matrix, check_spec
-from passnet.matrices.structured import StructuredMatrix
+from passnet.matrices.structured import StructuredMatrix, unit_rows
 
 Inputs = Tensor | PackedSequence | Iterable[Tensor | PackedSequence]
 
@@ -49,7 +49,7 @@ def compress(
             "structure"
         )
     check_spec(matrix, own.hidden_size)
-    small = copy.deepcopy(own)
+    small = copied(own)
     parts = zip(_cells(small), _weights(own), _moments(own, inputs), strict=True)
     for cell, weight, moments in parts:
         cell.recurrent = _filled(cell.recurrent, matrix, fit(weight, matrix, moments))
@@ -59,7 +59,10 @@ def compress(
 
 @torch.no_grad()
 def compression_error(
-    layer: GRU | LSTM | nn.GRU | nn.LSTM, small: GRU | LSTM, *, inputs: Inputs | None = None
+    layer: GRU | LSTM | nn.GRU | nn.LSTM,
+    small: GRU | LSTM | nn.GRU | nn.LSTM,
+    *,
+    inputs: Inputs | None = None,
 ) -> dict[str, float]:
     """The relative error of the state matrices of `small` beside those of `layer`.
 
@@ -67,7 +70,7 @@ def compression_error(
     over that of the original: of the matrices or, with `inputs`, of their products with the states
     of `layer`.
     """
-    own = _own(layer)
+    own, small = _own(layer), _own(small)
     if _shape(own) != _shape(small):
         raise ValueError(
             f"these layers do not match: {own} and {small} differ in their kind, units, layers "
@@ -84,16 +87,23 @@ def compression_error(
 
 
 def _own(layer: nn.Module) -> GRU | LSTM:
-    if isinstance(layer, GRU | LSTM):
-        return layer
     if isinstance(layer, nn.GRU):
-        return GRU.from_torch(layer)
+        layer = GRU.from_torch(layer)
     if isinstance(layer, nn.LSTM):
-        return LSTM.from_torch(layer)
-    raise TypeError(
-        f"got a {type(layer).__name__}: give a GRU or LSTM, of torch.nn or passnet; compress the "
-        "layers of a model one by one"
-    )
+        layer = LSTM.from_torch(layer)
+    if not isinstance(layer, GRU | LSTM):
+        raise TypeError(
+            f"got a {type(layer).__name__}: give a GRU or LSTM, of torch.nn or passnet; "
+            "compress the layers of a model one by one"
+        )
+    for name, parameter in layer.named_parameters():
+        if parameter.is_meta:
+            raise ValueError("the layer is on the meta device, where there are no numbers to fit")
+        if not torch.isfinite(parameter).all():
+            raise ValueError(
+                f"{name} holds numbers that are not finite: take the layer from before it diverged"
+            )
+    return layer
 
 
 def _cells(layer: RecurrentLayer) -> list[RecurrentCell]:
@@ -118,8 +128,12 @@ def _moments(layer: RecurrentLayer, inputs: Inputs | None) -> Iterator[Tensor]:
     if inputs is None:
         yield from [alike.unsqueeze(0)] * len(layer.cells)
         return
-    quiet = copy.deepcopy(layer).eval()
+    quiet = copied(layer).eval()
     given = [inputs] if isinstance(inputs, Tensor | PackedSequence) else inputs
+    if not isinstance(given, Iterable):
+        raise TypeError(
+            f"inputs is a {type(inputs).__name__}: give a tensor or PackedSequence, or several"
+        )
     sums: list[Tensor] = []
     for sequences in given:
         rows = [vectors.double() for vectors in entering(quiet, sequences)]
@@ -153,10 +167,10 @@ def _filled(
         dtype=like.dtype,
     )
     if old.weight_norm and "project" in factors:
-        # Rows of R have length 1 there, and L their lengths.
-        lengths = factors["project"].norm(dim=-1)
-        factors["project"] = factors["project"] / lengths.unsqueeze(-1)
-        factors["expand"] = factors["expand"] * lengths.unsqueeze(-2)
+        # Rows of R have length 1 there, and L their lengths; rows of zeros stay zero.
+        rows = factors["project"]
+        factors["expand"] = factors["expand"] * rows.norm(dim=-1).unsqueeze(-2)
+        factors["project"] = unit_rows(rows)
     for name, factor in factors.items():
         getattr(new, name).copy_(factor)
     new.reset_scales()

@@ -68,7 +68,7 @@ def _in_turns(
         rest = target - local.weighted(own)
         left, directions = _turned(rest, directions, tied=tied)
         before, error = error, _error(rest, left)
-        if error > (1 - ENOUGH) * before:
+        if error >= (1 - ENOUGH) * before:  # equal where both are zero
             break
     return error, own, left, directions
 

@@ -8,12 +8,10 @@ from typing import Literal
 from passnet.config.chrono import Chrono
 from passnet.config.errors import ConfigurationError
 from passnet.config.fields import check_range, check_types
+from passnet.config.initialisation import Initialisation
 from passnet.config.matrix import Dense, LowRank, LowRankPlusDiagonal, MatrixSpec
 
 Cell = Literal["gru", "lstm", "highway", "urnn"]
-Initialisation = Literal[
-    "glorot", "orthogonal-normal", "uniform", "quasi-orthogonal", "balanced", "torch"
-]
 
 GATES = {"gru": 3, "lstm": 4, "highway": 2}
 

@@ -9,7 +9,7 @@ from passnet.config.errors import ConfigurationError
 from passnet.config.fields import check_range, check_types
 
 Order = Literal["shuffled", "fixed", "file"]
-_SIZES = (6000, 1000, 1000)
+SYNTHETIC_SIZES = (6000, 1000, 1000)
 """Synthetic digits of training, validation and test."""
 _MNIST = (50_000, 10_000, 10_000)
 """Digits of MNIST in the same splits."""
@@ -86,7 +86,7 @@ class SequentialMnistTask:
     permutation: Literal["author", "common"] | None = "author"
     source: Literal["mnist", "synthetic"] = "mnist"
     pool: int = 1
-    sizes: tuple[int, int, int] = _SIZES
+    sizes: tuple[int, int, int] = SYNTHETIC_SIZES
     order: Order = "shuffled"
     label_smoothing: float = 0.0
     mixup: float = 0.0
@@ -115,7 +115,7 @@ class FlatMnistTask:
     pool: int = 1
     l2: float | None = 1e-3
     l2_of: Literal["square", "norm"] = "square"
-    sizes: tuple[int, int, int] = _SIZES
+    sizes: tuple[int, int, int] = SYNTHETIC_SIZES
     order: Order = "shuffled"
     loss: Literal["squared_hinge", "cross_entropy"] = "squared_hinge"
     label_smoothing: float = 0.0
@@ -232,8 +232,8 @@ def _check_digits(task: SequentialMnistTask | FlatMnistTask) -> None:
         raise ConfigurationError(f"pool: got {task.pool}, expected 1, 2, 4, 7, 14 or 28")
     if min(task.sizes) < 1:
         raise ConfigurationError(f"sizes: got {task.sizes}, expected three numbers of at least 1")
-    if task.source == "mnist" and task.sizes != _SIZES:
+    if task.source == "mnist" and task.sizes != SYNTHETIC_SIZES:
         raise ConfigurationError(
             f"sizes: got {task.sizes} with source 'mnist', which is always read whole: leave them "
-            f"at {_SIZES}, or set source to 'synthetic'"
+            f"at {SYNTHETIC_SIZES}, or set source to 'synthetic'"
         )

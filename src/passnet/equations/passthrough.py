@@ -20,13 +20,7 @@ def passthrough_step(
 def hold_step(
     state: Float[Tensor, "... n"],
     proposed: Float[Tensor, "... n"],
-    hold: Float[
-        Tensor,
-        (
-            ...  # n
-        ),
-    ]
-    | None,
+    hold: Float[Tensor, "*rows #n"] | None,
 ) -> Float[Tensor, "... n"]:
     """Keep the fraction `hold` of the old state: 1 after a sequence's end, random for zoneout.
 

@@ -105,14 +105,7 @@ PRESETS = (
     _gru_row("gru-1000", 1000, Dense(), dropout=False, parameters="3.11M", perplexity=2.96),
     _gru_row("gru-1000-dropout", 1000, Dense(), dropout=True, parameters="3.11M", perplexity=2.92),
     _gru_row("gru-3298-dropout", 3298, Dense(), dropout=True, parameters="33.0M", perplexity=2.77),
-    _lstm_row(
-        "lstm-1000-dropout",
-        1000,
-        Dense(),
-        parameters="4.25M",
-        perplexity=2.92,
-        notes=(),
-    ),
+    _lstm_row("lstm-1000-dropout", 1000, Dense(), parameters="4.25M", perplexity=2.92),
     _gru_row("lrd-gru-1000-64", 1000, _lrd(64), dropout=False, parameters="0.49M", perplexity=2.92),
     _gru_row(
         "lrd-gru-3298-128", 3298, _lrd(128), dropout=False, parameters="2.89M", perplexity=2.95

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
-from passnet.export.errors import Disagreement
+from passnet.export.errors import Disagreement, Unexportable
 from passnet.export.signature import Signature
 
 QUIET = 3
@@ -27,7 +27,10 @@ def check_agreement(
     """
     options = onnxruntime.SessionOptions()
     options.log_severity_level = QUIET
-    session = onnxruntime.InferenceSession(program, options, providers=["CPUExecutionProvider"])
+    try:
+        session = onnxruntime.InferenceSession(program, options, providers=["CPUExecutionProvider"])
+    except Exception as error:  # of its own kinds
+        raise Unexportable(f"ONNX Runtime cannot run what PyTorch wrote ({error})") from error
     leaves, tree = pytree.tree_flatten(given)
     places = [index for index, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
     free = [size for shape in signature.inputs.values() for size in shape if isinstance(size, str)]
@@ -60,8 +63,11 @@ def _compare(name: str, found: Any, wanted: Any, shapes: dict[str, tuple[int, ..
         )
     exact = not np.issubdtype(found.dtype, np.floating)
     allowed = 0.0 if exact else float(np.finfo(found.dtype).eps) ** 0.5
-    off = np.linalg.norm((found.astype(float) - wanted.astype(float)).ravel())
-    scale = np.linalg.norm(wanted.astype(float).ravel())
+    found, wanted = found.astype(float), wanted.astype(float)
+    # Scores that are masked are infinite, and may be so in both.
+    differ = ~((found == wanted) | (np.isnan(found) & np.isnan(wanted)))
+    off = np.linalg.norm(found[differ] - wanted[differ])
+    scale = np.linalg.norm(wanted[np.isfinite(wanted)])
     if not off <= allowed * scale:
         raise Disagreement(
             f"{name} differs from PyTorch's by {off / max(scale, 1e-300):.1e} of its size, for "

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree as pytree
 
 from passnet.export.loops import sizes_of_scans, write_loops
-from passnet.export.names import Size, free_names, name_values, rename_sizes
+from passnet.export.names import Size, check_names, free_names, name_values, rename_sizes
 from passnet.export.scans import decompositions
 from passnet.export.translation import Sizes, translate
 from passnet.layers.recurrent import RecurrentLayer
@@ -31,6 +31,7 @@ def build(
     inputs, outputs = _own_names(module, given, len(graph.outputs))
     name_values(graph.inputs, inputs if input_names is None else input_names, "input")
     name_values(graph.outputs, outputs if output_names is None else output_names, "output")
+    check_names(graph)
     known = (*_sizes_of_layer(module, graph.inputs[0]), *sizes_of_scans(model))
     rename_sizes(graph, free_names(graph, known))
     write_loops(model)

@@ -17,12 +17,23 @@ def name_values(values: Sequence[ir.Value], names: Sequence[str] | None, what: s
     """Give inputs or outputs these names; raises a sentence if they are not as many."""
     if names is None:
         return
-    if len(names) != len(values) or len(set(names)) != len(names):
+    words = not isinstance(names, str) and all(isinstance(name, str) and name for name in names)
+    if not words or len(names) != len(values) or len(set(names)) != len(names):
         raise ValueError(
-            f"{what}_names={list(names)}: give {len(values)} different names, one for each {what}"
+            f"{what}_names={names!r}: give {len(values)} different names, one for each {what}"
         )
     for value, name in zip(values, names, strict=True):
         value.name = name
+
+
+def check_names(graph: ir.Graph) -> None:
+    """Raise a sentence where an output is called like an input, which no program can have."""
+    twice = {value.name for value in graph.inputs} & {value.name for value in graph.outputs}
+    if twice:
+        raise ValueError(
+            f"{', '.join(sorted(map(repr, twice)))} would be an input and an output: give other "
+            "output_names"
+        )
 
 
 def free_names(graph: ir.Graph, known: Iterable[tuple[Size, str]]) -> dict[str, str]:

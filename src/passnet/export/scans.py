@@ -9,12 +9,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from passnet.export.errors import Unexportable
 from passnet.ops import GruScan, LstmScan
 from passnet.ops.gru_scan.reference import gru_next
 from passnet.ops.lstm_scan.reference import lstm_next
 from passnet.ops.scan import ScanCall
 
 DOMAIN = "passnet"
+DTYPES = (torch.float32, torch.float64)
 
 
 @dataclass(frozen=True)
@@ -65,6 +67,8 @@ def _written(name: str, scan: Scan) -> Callable[..., list[Tensor]]:
         live: Sequence[Tensor], fixed: Sequence[Tensor], layout: str, engine: str
     ) -> list[Tensor]:
         call: Any = scan.call_type.unflatten(live, fixed, layout)
+        if call.dtype not in DTYPES:
+            raise Unexportable(f"a layer computes in {call.dtype}: leave out torch.autocast")
         steps = call.states_shape[0]
         if isinstance(steps, int) and steps == 1:
             holds = [None if h is None else h[0] for h in (call.hold, call.hold_cell)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
@@ -11,16 +10,19 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.utils import prune
+from torch.nn.utils.rnn import PackedSequence
 from torch.utils import _pytree as pytree
 
 from passnet.config.whole_files import write_whole
 from passnet.export.errors import Unexportable
+from passnet.export.scans import DTYPES
 from passnet.export.signature import Signature
 from passnet.layers import UnitaryRNN
+from passnet.layers.copying import copied
 from passnet.layers.recurrent import RecurrentLayer
 
 PACKAGES = ("onnx", "onnx_ir", "onnxscript", "onnxruntime")
-DTYPES = (torch.float32, torch.float64)
 
 
 def export_onnx(
@@ -39,9 +41,10 @@ def export_onnx(
     given the same numbers as PyTorch, on the example and on larger inputs. Returns the names and
     shapes of the file's inputs and outputs.
     """
-    given = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    given = _arguments(inputs)
     place = Path(os.path.realpath(path))
     _check(module, place)
+    _check_metadata(metadata or {})
     _check_packages()
     # These need packages that nothing but an export needs.
     import onnx_ir as ir
@@ -66,6 +69,28 @@ def export_onnx(
     return described
 
 
+def _arguments(inputs: Any) -> tuple[Any, ...]:
+    if isinstance(inputs, Tensor):
+        return (inputs,)
+    if not isinstance(inputs, tuple | list):
+        raise TypeError(
+            f"inputs is a {type(inputs).__name__}: give a tensor, or a tuple of the module's "
+            "arguments in order"
+        )
+    if any(isinstance(part, PackedSequence) for part in (inputs, *inputs)):
+        raise TypeError(
+            "a program takes no PackedSequence: give a padded batch and its lengths, such as "
+            "(x, None, lengths) for a layer"
+        )
+    return tuple(inputs)
+
+
+def _check_metadata(metadata: Mapping[str, str]) -> None:
+    for name, text in metadata.items():
+        if not (isinstance(name, str) and isinstance(text, str)):
+            raise TypeError(f"metadata has {name!r}: {text!r}: give texts by name, as with str()")
+
+
 def _check(module: nn.Module, path: Path) -> None:
     if not isinstance(module, nn.Module):
         given = f"the class {module.__name__}" if isinstance(module, type) else repr(module)
@@ -87,6 +112,10 @@ def _check(module: nn.Module, path: Path) -> None:
 def _check_example(module: nn.Module, given: tuple[Any, ...]) -> None:
     """Raise what the module itself says of these arguments, and for what a program cannot be."""
     for part in pytree.tree_leaves(given):
+        if isinstance(module, RecurrentLayer) and not isinstance(part, Tensor | None):
+            raise TypeError(
+                f"the example holds {part!r}, a {type(part).__name__}: give lengths as a tensor"
+            )
         if isinstance(part, Tensor) and part.numel() == 0:
             raise ValueError(
                 f"an example of shape {list(part.shape)} has nothing in it: give some steps of "
@@ -100,6 +129,12 @@ def _check_example(module: nn.Module, given: tuple[Any, ...]) -> None:
             f"the module returns {' and '.join(sorted(strangers)) or 'nothing'}: a program returns "
             "tensors, in tuples, lists or dicts if there are several"
         )
+    for part in found:
+        if part.is_floating_point() and part.dtype not in DTYPES:
+            raise Unexportable(
+                f"the module returns {part.dtype}: leave out torch.autocast, or convert what it "
+                "returns with .float()"
+            )
 
 
 def _check_packages() -> None:
@@ -113,9 +148,13 @@ def _check_packages() -> None:
 
 
 def _exportable(module: nn.Module) -> nn.Module:
-    """A copy on the CPU in which every layer runs an op that `decompositions` knows."""
-    found = copy.deepcopy(module).cpu().eval().requires_grad_(False)
+    """A copy on the CPU in which every layer runs an op that `decompositions` knows, and what was
+    pruned is stored."""
+    found = copied(module).cpu().eval().requires_grad_(False)
     for part in found.modules():
         if isinstance(part, RecurrentLayer):
             part.backend = "auto"
+        for hook in [*part._forward_pre_hooks.values()]:
+            if isinstance(hook, prune.BasePruningMethod):
+                prune.remove(part, hook._tensor_name)
     return found

@@ -33,7 +33,10 @@ def translate(
         program = _read(module, given, _found(program, given))
         # What engines keep for a backward pass, which nobody asks for here.
         program.graph_module.graph.eliminate_dead_code()
-        program = program.run_decompositions(dict(decompositions))
+        try:
+            program = program.run_decompositions(dict(decompositions))
+        except Unexportable as error:  # to which PyTorch adds where it was
+            raise Unexportable(str(error).splitlines()[0]) from error
         try:
             found = torch.onnx.export(program, (), dynamo=True, verbose=False)
         except torch.onnx.OnnxExporterError as error:

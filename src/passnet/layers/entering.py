@@ -34,7 +34,7 @@ def entering(
 
 
 def _entering(call: ScanCall, states: Tensor) -> Tensor:
-    state = states_before(call.start, states, slice(None))
+    state = states_before(call.start, states)
     vectors = state.unsqueeze(0)
     if isinstance(call, GruScan) and call.reset == "before":
         reset = gru_gates(state, call.drive, call.maps, reset="before").reset

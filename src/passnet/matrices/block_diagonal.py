@@ -26,8 +26,7 @@ class BlockDiagonalMatrix(StructuredMatrix):
         device=None,
         dtype=None,
     ) -> None:
-        super().__init__(size, gates, weight_norm=weight_norm)
-        self._spec = spec
+        super().__init__(spec, size, gates, weight_norm=weight_norm)
         place = {"device": device, "dtype": dtype}
         side = size // spec.blocks
         if isinstance(spec, BlockDiagonalPlusLowRank):
@@ -41,14 +40,9 @@ class BlockDiagonalMatrix(StructuredMatrix):
             self.normalised = ("blocks",)
         self.add_factor("blocks", gates, spec.blocks, side, side, **place)
 
-    @property
-    def spec(self) -> BlockDiagonal | BlockDiagonalPlusLowRank:
-        return self._spec
-
     def start(
         self, init: str, *, keep: float = 1.0, generator: torch.Generator | None = None
     ) -> None:
-        scheme = "balanced" if init == "quasi-orthogonal" else init
         for name in self.structure.factors:
-            fill_matrix(getattr(self, name), scheme, units=self.size, generator=generator)
+            fill_matrix(getattr(self, name), init, units=self.size, generator=generator)
         self.reset_scales()

@@ -24,16 +24,11 @@ class DenseMatrix(StructuredMatrix):
     def __init__(
         self, spec: Dense, size: int, gates: int, *, weight_norm=False, device=None, dtype=None
     ) -> None:
-        super().__init__(size, gates, weight_norm=weight_norm)
+        super().__init__(spec, size, gates, weight_norm=weight_norm)
         self.add_factor("weight", gates, size, size, device=device, dtype=dtype)
-
-    @property
-    def spec(self) -> Dense:
-        return Dense()
 
     def start(
         self, init: str, *, keep: float = 1.0, generator: torch.Generator | None = None
     ) -> None:
-        scheme = "balanced" if init == "quasi-orthogonal" else init
-        fill_matrix(self.weight, scheme, units=self.size, generator=generator)
+        fill_matrix(self.weight, init, units=self.size, generator=generator)
         self.reset_scales()

@@ -24,7 +24,7 @@ def fill_matrix(
         _uniform(tensor, 1 / math.sqrt(units), generator)
     elif init == "orthogonal-normal" and rows != columns:
         tensor.copy_(NORMAL_SCALE * _normal(tensor.shape, generator))
-    elif init in ("orthogonal-normal", "balanced"):
+    elif init in ("orthogonal-normal", "balanced", "quasi-orthogonal"):
         tensor.copy_(semi_orthogonal(tensor.shape, generator))
     else:
         _uniform(tensor, math.sqrt(6 / (rows + columns)), generator)

@@ -23,6 +23,7 @@ class LowRankMatrix(StructuredMatrix):
     be called by themselves, for what a Highway layer puts between them.
     """
 
+    spec: LowRank | LowRankPlusDiagonal
     expand: nn.Parameter
     project: nn.Parameter
     diagonal: nn.Parameter | None
@@ -39,8 +40,7 @@ class LowRankMatrix(StructuredMatrix):
         device=None,
         dtype=None,
     ) -> None:
-        super().__init__(size, gates, weight_norm=weight_norm)
-        self._spec = spec
+        super().__init__(spec, size, gates, weight_norm=weight_norm)
         place = {"device": device, "dtype": dtype}
         self.add_factor("expand", gates, size, spec.rank, **place)
         self.add_factor("project", 1 if spec.tied else gates, spec.rank, size, **place)
@@ -50,10 +50,6 @@ class LowRankMatrix(StructuredMatrix):
         else:
             self.structure = STRUCTURES["low_rank"]
             self.diagonal = None
-
-    @property
-    def spec(self) -> LowRank | LowRankPlusDiagonal:
-        return self._spec
 
     def start(
         self, init: str, *, keep: float = 1.0, generator: torch.Generator | None = None

@@ -14,7 +14,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 
 from passnet.config.matrix import MatrixSpec
 from passnet.equations import Structure
-from passnet.ops.precision import in_dtype
+from passnet.ops.precision import in_dtype, without_autocast
 
 
 class StructuredMatrix(nn.Module, ABC):
@@ -24,14 +24,19 @@ class StructuredMatrix(nn.Module, ABC):
     projections with rows of length 1; the stored rows then only give directions.
     """
 
+    spec: MatrixSpec
+    """The value this module was built from."""
     structure: Structure
     normalised: tuple[str, ...] = ()
     """Factors that weight normalisation applies to, with a trainable scale for each row."""
     normalised_to_one: tuple[str, ...] = ()
     """The same with rows fixed at length 1."""
 
-    def __init__(self, size: int, gates: int, *, weight_norm: bool = False) -> None:
+    def __init__(
+        self, spec: MatrixSpec, size: int, gates: int, *, weight_norm: bool = False
+    ) -> None:
         super().__init__()
+        self.spec = spec
         self.size = size
         self.gates = gates
         self.weight_norm = weight_norm
@@ -41,11 +46,6 @@ class StructuredMatrix(nn.Module, ABC):
         self, init: str, *, keep: float = 1.0, generator: torch.Generator | None = None
     ) -> None:
         """Draw starting values; `keep` is for schemes that correct for dropout."""
-
-    @property
-    @abstractmethod
-    def spec(self) -> MatrixSpec:
-        """The value this module was built from."""
 
     @property
     def masks_needed(self) -> int:
@@ -129,9 +129,12 @@ class GateMatrix:
         return self.structure.transpose(rows, *self._factors).reshape(y.shape)
 
     def dense(self) -> Float[Tensor, "n n"]:
-        """The matrix written out."""
+        """The matrix written out, in its own precision under autocast too."""
         like = self._factors[0]
-        return self(torch.eye(self.size, dtype=like.dtype, device=like.device)).mT
+        if self.structure.name == "dense":  # which a product may round
+            return like[0].clone()
+        eye = torch.eye(self.size, dtype=like.dtype, device=like.device)
+        return without_autocast(like.device, self, eye).mT
 
     def __repr__(self) -> str:
         shapes = ", ".join(f"{k} {tuple(v.shape)}" for k, v in self.factors.items())

@@ -1,8 +1,8 @@
 """How scans over time run, a folder for each with its backends; the norm and gate of Highway."""
 
 from passnet.ops.backend import BackendRefused
-from passnet.ops.gru_scan import GruScan, gru_backends, gru_scan
-from passnet.ops.lstm_scan import LstmScan, lstm_backends, lstm_scan
+from passnet.ops.gru_scan import GruScan, gru_backends
+from passnet.ops.lstm_scan import LstmScan, lstm_backends
 from passnet.ops.unitary_scan import UnitaryScan, unitary_backends
 
 __all__ = [
@@ -11,8 +11,6 @@ __all__ = [
     "LstmScan",
     "UnitaryScan",
     "gru_backends",
-    "gru_scan",
     "lstm_backends",
-    "lstm_scan",
     "unitary_backends",
 ]

@@ -113,7 +113,7 @@ class _Pass:
 
     def __call__(self, given: Tensors, work: Work) -> list[Tensor]:
         for tensor in given:
-            if not tensor.is_contiguous() or tensor.data_ptr() % ALIGNED:
+            if not tensor.is_contiguous() or tensor.is_neg() or tensor.data_ptr() % ALIGNED:
                 return work()
         if self._repetition is not None:
             return self._repetition(given)

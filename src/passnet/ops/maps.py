@@ -33,13 +33,10 @@ class GateMaps:
 
     def __call__(self, state: Tensor, gates: slice) -> Tensor:
         """`[g, ..., n]`: each gate's matrix applied to the state."""
-        return self.apply(self.inputs(state, gates), gates).to(state.dtype)
-
-    def apply(self, inputs: Tensor, gates: slice) -> Tensor:
-        """The matrices applied to what `inputs` returned."""
+        inputs = self.inputs(state, gates)
         rows = inputs.flatten(1, -2).to(self.factors[0].dtype)
         out = self.structure.apply(rows, *self.select(gates))
-        return out.reshape(out.shape[0], *inputs.shape[1:])
+        return out.reshape(out.shape[0], *inputs.shape[1:]).to(state.dtype)
 
     def transpose(self, grads: Tensor, gates: slice) -> Tensor:
         """The gradient of the state, `[B, n]`, from that of every gate's product, `[g, B, n]`."""

@@ -100,7 +100,7 @@ def zero_state(call: ScanCall) -> Tensor:
     return torch.zeros(call.states_shape[1:], dtype=call.dtype, device=call.device)
 
 
-def states_before(initial: Tensor, states: Tensor, steps: slice) -> Tensor:
+def states_before(initial: Tensor, states: Tensor, steps: slice = slice(None)) -> Tensor:
     """The states that a range of steps started from; the first step started from `initial`."""
     start, stop, _ = steps.indices(len(states))
     if start > 0:

@@ -107,6 +107,17 @@ def budget_chart(spots: Sequence[Spot], metric: str, *, best: str) -> dict[str, 
     return chart.to_dict()
 
 
+def still(spec: dict[str, Any], width: int) -> dict[str, Any]:
+    """The chart at one width and without the numbers, for where no list explains them."""
+    kind = next(kind for kind, widths in _WIDTHS.items() if width >= widths[0])
+    rows = []
+    for row in spec["data"]["values"]:
+        kept = {key: value for key, value in row.items() if key not in _WIDTHS}
+        label = row.get(kind)
+        rows.append(kept | {kind: label} if label and not label["text"].isdigit() else kept)
+    return spec | {"data": {"values": rows}, "width": width}
+
+
 def _names(alt: Any, base: Any, axis: dict[str, Any]) -> list[Any]:
     """Texts on either side of their points, those for the chart's width; a line leads to a far
     one."""

@@ -13,7 +13,7 @@ from passnet.report.describe import updates_text
 from passnet.report.groups import Group, first_below
 from passnet.report.otherwise import otherwise
 from passnet.report.overview import all_cut_short
-from passnet.report.paper import TEST_DIGITS, compare
+from passnet.report.paper import compare, standard_error
 
 CLAIMS = "The paper's claims, and what these runs say"
 RULE = (
@@ -182,7 +182,7 @@ def _gap(group: Group, other: Group) -> tuple[float, float]:
     sign = -1 if better(group.metric) == "min" else 1
     noise = [found.spread or 0.0 for found in (mine, others)]
     if group.metric == "accuracy":
-        noise += [(f.mean * (1 - f.mean) / TEST_DIGITS) ** 0.5 for f in (mine, others)]
+        noise += [standard_error(found.mean) for found in (mine, others)]
     return sign * (mine.mean - others.mean), max(noise)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from passnet.report import numbers
 from passnet.report.groups import Group, cut_short
-from passnet.report.paper import TABLES, compare
+from passnet.report.paper import ROWS, TABLES, compare
 from passnet.report.read import Run
 
 
@@ -49,8 +49,7 @@ class Overview:
 def overview(groups: Sequence[Group]) -> Overview:
     """The counts over all groups of a page."""
     by_name = {group.name: group for group in groups if group.is_preset}
-    rows = [name for table in TABLES for name in table.presets]
-    done = [name for name in rows if name in by_name and by_name[name].finished]
+    done = [name for name in ROWS if name in by_name and by_name[name].finished]
     cut = tuple(name for name in done if all_cut_short(by_name[name]))
     verdicts = {name: compare(by_name[name]) for name in done}
     good = [name for name, verdict in verdicts.items() if verdict and verdict.good]
@@ -58,12 +57,12 @@ def overview(groups: Sequence[Group]) -> Overview:
     runs = [run for group in groups for run in all_runs(group)]
     outcomes = [run.outcome for run in runs if run.outcome is not None]
     return Overview(
-        rows=len(rows),
+        rows=len(ROWS),
         printed=sum(len(t.presets) for t in TABLES if t.anchor.startswith("table-")),
         whole=len(done) - len(cut),
         cut_short=cut,
-        begun=tuple(name for name in rows if name in by_name and name not in done),
-        missing=tuple(name for name in rows if name not in by_name),
+        begun=tuple(name for name in ROWS if name in by_name and name not in done),
+        missing=tuple(name for name in ROWS if name not in by_name),
         good=sum(name not in cut for name in good),
         cut_good=sum(name in cut for name in good),
         short=short,
@@ -75,38 +74,43 @@ def overview(groups: Sequence[Group]) -> Overview:
     )
 
 
-def in_words(found: Overview, *, reasons: bool) -> str:
-    """The counts of rows in sentences; `reasons`: what falls short is explained further below."""
-    left = {
-        "cut short by time": len(found.cut_short),
-        "not finished": len(found.begun),
-        "not run": len(found.missing),
-    }
-    states = [f"{found.whole} finished here"]
-    states += [f"{count} {state}" for state, count in left.items() if count]
-    sentences = [
-        f"The paper's experiments make {found.rows} rows, {found.printed} in its two tables and "
-        f"{found.rows - found.printed} in its text and figures: {', '.join(states)}."
+def sentences(found: Overview, *, reasons: bool) -> list[str]:
+    """The counts of rows, how many there are first; `reasons`: further below it says why rows fall
+    short."""
+    why = " (reasons below the tables)" if reasons and found.below else ""
+    done, cut = found.whole + len(found.cut_short), len(found.cut_short)
+    said = [
+        f"The paper's experiments make {found.rows} rows: {found.printed} in its two tables, "
+        f"{found.rows - found.printed} in its text and figures.",
+        f"{found.whole} ran to the end."
+        + _beside_the_paper(found.whole, found.good, found.below, why),
     ]
-    done = found.whole + len(found.cut_short)
-    counts = {
-        "of the finished rows": (found.good, found.below),
-        "of the rows cut short": (found.cut_good, found.cut_below),
-    }
-    parts = [
-        f"{good + below} {which} "
-        f"({good} {'matches or betters' if good == 1 else 'match or better'} it, "
-        f"{below} {'falls' if below == 1 else 'fall'} short)"
-        for which, (good, below) in counts.items()
-        if good + below
-    ]
-    if parts:
-        sentences.append(f"The paper prints a number for {' and for '.join(parts)}.")
-    if found.short and reasons:
-        sentences.append("The known reasons are given below the tables.")
-    if done:
-        sentences.append(f"{found.single} of the {done} results rest on one seed.")
-    return " ".join(sentences)
+    if cut:
+        stopped = f"{cut} {_were(cut)} stopped early for want of time."
+        said.append(stopped + _beside_the_paper(cut, found.cut_good, found.cut_below))
+    for state, names in (("not finished", found.begun), ("not run", found.missing)):
+        if names:
+            few = f": {', '.join(names)}" if len(names) < 4 else ""
+            said.append(f"{len(names)} {_were(len(names))} {state}{few}.")
+    if found.single:
+        said.append(f"{found.single} of the {done} results rest on one seed.")
+    return said
+
+
+def _beside_the_paper(rows: int, good: int, below: int, why: str = "") -> str:
+    """How many of some rows reach the paper's number, in a sentence."""
+    printed = good + below
+    if not printed:
+        return ""
+    which = f"{'each' if printed == rows else printed} of them" if rows > 1 else "it"
+    return (
+        f" The paper prints a number for {which}: {good} as good or better, "
+        f"{below} short of it{why}."
+    )
+
+
+def _were(count: int) -> str:
+    return "was" if count == 1 else "were"
 
 
 def all_runs(group: Group) -> tuple[Run, ...]:

@@ -19,7 +19,7 @@ from passnet.report.groups import Group, group_runs
 from passnet.report.leading import leading_table
 from passnet.report.notes import TITLE, anchors_of, find_notes
 from passnet.report.overview import all_runs, overview
-from passnet.report.paper import BEYOND, TABLES
+from passnet.report.paper import BEYOND, ROWS, TABLES
 from passnet.report.published import published
 from passnet.report.read import Folder, find_runs
 from passnet.report.rows import write_table
@@ -110,8 +110,7 @@ def _figures(
 
 
 def _has_row(group: Group) -> bool:
-    rows = {name for table in (*TABLES, BEYOND) for name in table.presets}
-    return group.is_preset and group.name in rows
+    return group.is_preset and group.name in (*ROWS, *BEYOND.presets)
 
 
 def _resource(name: str) -> str:

@@ -104,6 +104,8 @@ TABLES = (
         _under("highway-mnist/"),
     ),
 )
+ROWS = tuple(name for table in TABLES for name in table.presets)
+"""All presets that stand for the paper's experiments."""
 BEYOND = Table(
     "beyond",
     "Beyond the paper, at its parameter budgets",
@@ -127,7 +129,7 @@ def compare(group: Group | None) -> Verdict | None:
     if paper.relation == "unlike":
         return None
     if paper.relation == "below":
-        return _counted(len(group.within), len(group.finished))
+        return counted(len(group.within), len(group.finished))
     found = group.summary()
     if found is None:
         return Verdict("worse", standing(group))
@@ -135,12 +137,12 @@ def compare(group: Group | None) -> Verdict | None:
     gain = sign * (found.mean - paper.value)
     slack = max(
         _rounding(paper.metric, _digits(group.experiment)),
-        _standard_error(paper.value) if paper.metric == "accuracy" else 0.0,
+        standard_error(paper.value) if paper.metric == "accuracy" else 0.0,
     )
     if found.spread is not None and found.spread > abs(paper.value):
         values = [run.outcome.value for run in group.scored if run.outcome]
         as_good = [v for v in values if v is not None and sign * (v - paper.value) >= -slack]
-        return _counted(len(as_good), len(group.finished))
+        return counted(len(as_good), len(group.finished))
     slack = max(slack, found.spread or 0.0)
     word = "better" if gain > slack else "worse" if gain < -slack else "matches"
     text = _difference(paper.metric, found.mean - paper.value)
@@ -156,7 +158,8 @@ def remarks(group: Group, said: Collection[str] = ()) -> list[str]:
     return [text for text in (*own, second_runs(group)) if text]
 
 
-def _counted(good: int, count: int) -> Verdict:
+def counted(good: int, count: int) -> Verdict:
+    """Whether all seeds of some reach what they have to."""
     word = "reached" if good == count else "partly reached" if good else "not reached"
     return Verdict(word, f"by {good} of {count} seed{'s' if count > 1 else ''}")
 
@@ -219,7 +222,7 @@ def _rounding(metric: str, digits: int | None) -> float:
     return 0.5 * 10.0 ** -(digits + 2 if metric.startswith("accuracy") else digits)
 
 
-def _standard_error(accuracy: float) -> float:
+def standard_error(accuracy: float) -> float:
     """Of an accuracy on the test digits: what drawing others would change."""
     return (accuracy * (1 - accuracy) / TEST_DIGITS) ** 0.5
 

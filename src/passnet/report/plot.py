@@ -14,7 +14,7 @@ from passnet.report.numbers import significant, whole
 _DOTS = ((0x01, 0x08), (0x02, 0x10), (0x04, 0x20), (0x40, 0x80))
 LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _AXIS, _MARGIN = 10, 4
-_POINTS = 60
+_HEIGHT, _POINTS = 16, 60
 _BEYOND = 0.3
 """How far the vertical axis goes beyond the middle of the values, in units of its height."""
 
@@ -24,8 +24,6 @@ def text_plot(
     title: str,
     *,
     width: int = 78,
-    height: int = 16,
-    unit: str = "update",
     percent: bool = False,
 ) -> str:
     """The curves with axes and a legend; letters to the right stand where series end.
@@ -44,12 +42,12 @@ def text_plot(
     low_x, high_x = _widened(min(xs), max(xs))
     values = [raised(y) for curve in curves for _, y in curve.points]
     low_y, high_y = _range(curves, raised)
-    canvas = [[0] * across for _ in range(height)]
+    canvas = [[0] * across for _ in range(_HEIGHT)]
 
     def place(x: float, y: float) -> tuple[int, int]:
         column = round((x - low_x) / (high_x - low_x) * (2 * across - 1))
         inside = min(max(raised(y), low_y), high_y)
-        row = round((high_y - inside) / (high_y - low_y) * (4 * height - 1))
+        row = round((high_y - inside) / (high_y - low_y) * (4 * _HEIGHT - 1))
         return column, row
 
     ends: dict[str, list[int]] = {}
@@ -59,11 +57,9 @@ def text_plot(
             _line(canvas, start, end)
         ends.setdefault(curve.series, []).append(dots[-1][1] // 4)
     letters = dict(zip(ends, LETTERS + "*" * len(ends), strict=False))
-    marks = _marks(
-        {letters[series]: statistics.fmean(rows) for series, rows in ends.items()}, height
-    )
+    marks = _marks({letters[series]: statistics.fmean(rows) for series, rows in ends.items()})
     rows = ["".join(chr(0x2800 + dots) if dots else " " for dots in line) for line in canvas]
-    labels = _axis(low_y, high_y, height, shown=lambda v: (100 if percent else 1) * _raise(v, log))
+    labels = _axis(low_y, high_y, shown=lambda v: (100 if percent else 1) * _raise(v, log))
     aside = _aside(values, low_y, high_y, log=log, percent=percent)
     lines = [wrapped(title + aside, width)]
     for number, row in enumerate(rows):
@@ -71,7 +67,7 @@ def text_plot(
         axis = f"{label:>{_AXIS - 2}} {'┤' if label else '│'}"
         lines.append(f"{axis}{row} {marks[number]}")
     lines.append(f"{'':{_AXIS - 2}} └{'─' * across}")
-    left, right = whole(low_x), f"{whole(high_x)} {unit}s"
+    left, right = whole(low_x), f"{whole(high_x)} updates"
     lines.append(" " * _AXIS + left + right.rjust(across - len(left)))
     for series, letter in letters.items():
         count = len(ends[series])
@@ -120,7 +116,7 @@ def _line(canvas: list[list[int]], start: tuple[int, int], end: tuple[int, int])
         canvas[row // 4][column // 2] |= _DOTS[row % 4][column % 2]
 
 
-def _marks(wanted: dict[str, float], height: int) -> list[str]:
+def _marks(wanted: dict[str, float]) -> list[str]:
     """For each row the letter that stands there: in the order of their ends, each as near to its
     own as others allow. Where there are more letters than rows, several share one."""
     letters = sorted(wanted, key=lambda letter: wanted[letter])
@@ -129,10 +125,10 @@ def _marks(wanted: dict[str, float], height: int) -> list[str]:
     for k in range(1, count):
         rows[k] = max(rows[k], rows[k - 1] + 1)
     for k in reversed(range(count)):
-        rows[k] = min(rows[k], height - count + k)
-    if count > height:
-        rows = [k * height // count for k in range(count)]
-    marks = [""] * height
+        rows[k] = min(rows[k], _HEIGHT - count + k)
+    if count > _HEIGHT:
+        rows = [k * _HEIGHT // count for k in range(count)]
+    marks = [""] * _HEIGHT
     for letter, row in zip(letters, rows, strict=True):
         marks[row] += letter
     return marks
@@ -148,11 +144,9 @@ def _apart(values: Sequence[float]) -> list[str]:
     return written
 
 
-def _axis(
-    low: float, high: float, height: int, *, shown: Callable[[float], float]
-) -> dict[int, str]:
+def _axis(low: float, high: float, *, shown: Callable[[float], float]) -> dict[int, str]:
     """The numbers beside some rows."""
-    last = height - 1
-    marked = [number for number in range(height) if number % 5 == 0 or number == last]
+    last = _HEIGHT - 1
+    marked = [number for number in range(_HEIGHT) if number % 5 == 0 or number == last]
     values = [shown(high - (high - low) * number / last) for number in marked]
     return dict(zip(marked, _apart(values), strict=True))

@@ -9,19 +9,33 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from passnet.report.alike import alike
-from passnet.report.claims import CLAIMS, RULE, judged
+from passnet.report.claims import CLAIMS, judged
 from passnet.report.conclusions import CONCLUSIONS
 from passnet.report.errors import ReportError
 from passnet.report.groups import Group, group_runs
 from passnet.report.lines import HEADER, write_line
-from passnet.report.overview import in_words, overview
+from passnet.report.overview import overview, sentences
 from passnet.report.paper import BEYOND, TABLES, Table
+from passnet.report.pictures import old_picture, write_pictures
 from passnet.report.read import Folder, find_runs, read_text
 from passnet.report.shortfalls import shortfalls
+from passnet.report.speed import SpeedFile, read_speed
 from passnet.report.speedup import speedup_table
 from passnet.report.write import write_whole
 
 RESULTS, SPEED, SHORTFALLS = "results", "speed", "shortfalls"
+_HOW_TO_READ = """\
+How to read the tables:
+
+- passnet's numbers are means over seeds ± the sample standard deviation. Errors of the memory and
+  addition tasks differ by factors, so theirs are medians with the range in brackets.
+- A row matches the paper when it differs by no more than the standard deviation, the rounding of
+  the printed number or, for accuracies, the standard error of one test. Where the seeds spread
+  wider than the paper's number itself, as on the addition task, the row says how many reach it.
+- A seed has solved a memory task when its test cross-entropy is below 0.001 nats.
+- Where a seed was run again, on another device or under another commit, one of its runs counts and
+  the row says what the others gave.
+- Parameters are the true count, which is larger than the paper's."""
 
 
 def _marks(name: str) -> tuple[str, str]:
@@ -75,21 +89,14 @@ def readme_results(folders: Iterable[Folder], *, reasons: bool = False) -> str:
 
     `reasons`: the README tells below what is known of rows that fall short.
     """
-    groups = group_runs(find_runs(folders))
-    parts = [in_words(overview(groups), reasons=reasons)]
+    return _results(group_runs(find_runs(folders)), reasons=reasons)
+
+
+def _results(groups: Sequence[Group], *, reasons: bool) -> str:
+    first, *others = sentences(overview(groups), reasons=reasons)
+    parts = [first, "\n".join(f"- {other}" for other in others)]
     parts += [_section(table, groups) for table in (*TABLES, BEYOND) if table.presets]
-    parts.append(
-        "passnet's numbers are means over seeds, one run per seed, ± the sample standard "
-        "deviation; for the memory and addition tasks, whose errors differ by factors, they are "
-        "medians with the range in brackets. A seed has solved a memory task if its test "
-        "cross-entropy is below 0.001 nats. If a seed was run again, on another device or under "
-        "another commit, one of its runs counts, and the scores of the others are given. "
-        "Parameters are the true count. A row matches if it differs from the paper by no more than "
-        "the standard deviation, the rounding of the printed number or, for accuracies, the "
-        "standard error of one test. If the deviation of the seeds is larger than the paper's "
-        "number itself, as on the addition task, the row says how many seeds reach that number."
-    )
-    return "\n\n".join((*parts, *_claims(groups)))
+    return "\n\n".join((*parts, _HOW_TO_READ, *_claims(groups)))
 
 
 def has_marks(readme: str | os.PathLike[str], name: str = RESULTS) -> bool:
@@ -102,39 +109,56 @@ def has_marks(readme: str | os.PathLike[str], name: str = RESULTS) -> bool:
 def update_readme(
     readme: str | os.PathLike[str], folders: Iterable[Folder], benchmarks: Folder | None = None
 ) -> bool:
-    """Write the tables between the marks of a README; returns whether it changed.
+    """Write the tables between the marks of a README and draw the pictures that it shows; returns
+    whether anything changed.
 
     The table of speed is written where there are timings and the README asks for it, what the
     notes say of rows that fall short where it asks for that.
     """
-    path = Path(readme)
+    path, sources = Path(readme), _Sources.read(folders, benchmarks)
     text = new = read_text(path)
-    for passage in _passages(path, folders, benchmarks):
+    for passage in sources.passages(path):
         new = passage.put_into(path, new)
     if new != text:
         write_whole(readme, new)
-    return new != text
+    drawn = write_pictures(path, sources.groups, sources.speed)
+    return new != text or bool(drawn)
 
 
 def readme_disagreement(
     readme: str | os.PathLike[str], folders: Iterable[Folder], benchmarks: Folder | None = None
 ) -> str | None:
-    """None where README and files agree, else one sentence with the first difference."""
-    path = Path(readme)
+    """None where README, its pictures and the files agree, else one sentence with the first
+    difference."""
+    path, sources = Path(readme), _Sources.read(folders, benchmarks)
     text = read_text(path)
-    found = (p.disagreement(path, text) for p in _passages(path, folders, benchmarks))
-    return next((difference for difference in found if difference is not None), None)
+    found = (passage.disagreement(path, text) for passage in sources.passages(path))
+    words = next((difference for difference in found if difference is not None), None)
+    return words or old_picture(path, sources.groups, sources.speed)
 
 
-def _passages(path: Path, folders: Iterable[Folder], benchmarks: Folder | None) -> list[_Passage]:
-    folders = list(folders)
-    reasons = has_marks(path, SHORTFALLS)
-    passages = [_Passage(RESULTS, readme_results(folders, reasons=reasons))]
-    if reasons:
-        passages.append(_Passage(SHORTFALLS, shortfalls(folders)))
-    if benchmarks is not None and has_marks(path, SPEED):
-        passages.append(_Passage(SPEED, speedup_table(benchmarks)))
-    return passages
+@dataclass(frozen=True)
+class _Sources:
+    """The files that a README quotes."""
+
+    folders: list[Folder]
+    groups: list[Group]
+    speed: list[SpeedFile]
+
+    @classmethod
+    def read(cls, folders: Iterable[Folder], benchmarks: Folder | None) -> _Sources:
+        folders = list(folders)
+        speed = [] if benchmarks is None else read_speed(benchmarks)
+        return cls(folders, group_runs(find_runs(folders)), speed)
+
+    def passages(self, path: Path) -> list[_Passage]:
+        reasons = has_marks(path, SHORTFALLS)
+        found = [_Passage(RESULTS, _results(self.groups, reasons=reasons))]
+        if reasons:
+            found.append(_Passage(SHORTFALLS, shortfalls(self.folders)))
+        if self.speed and has_marks(path, SPEED):
+            found.append(_Passage(SPEED, speedup_table(self.speed)))
+        return found
 
 
 def _claims(groups: Sequence[Group]) -> list[str]:
@@ -142,12 +166,11 @@ def _claims(groups: Sequence[Group]) -> list[str]:
     found = [claim for claim in judged(CONCLUSIONS, groups) if claim.verdict != "not run"]
     if not found:
         return []
-    lines = [f"**{CLAIMS}**", "", RULE, ""]
-    lines += ["| the paper says | where | these runs | verdict |", "|---|---|---|---|"]
+    lines = [f"**{CLAIMS}**", "", "The report page shows the runs behind each verdict.", ""]
+    lines += ["| the paper says | where | verdict |", "|---|---|---|"]
     for claim in found:
-        runs = "; ".join(f"`{name}` {words}" for name, words in claim.found)
         verdict = ", ".join(filter(None, (claim.verdict, claim.caveat)))
-        lines.append(_row((claim.text, claim.where, runs, verdict)))
+        lines.append(_row((claim.text, claim.where, verdict)))
     return ["\n".join(lines)]
 
 

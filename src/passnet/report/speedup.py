@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from passnet.config.contender import CALL, FLOAT32, GRAPH, OURS, PRECISIONS, ContenderName
 from passnet.report import numbers
-from passnet.report.read import Folder
-from passnet.report.speed import MAIN, THEIRS, SpeedFile, read_speed
+from passnet.report.speed import MAIN, THEIRS, SpeedFile
 
 Shape = tuple[str, ...]
 Times = dict[ContenderName, float]
@@ -25,7 +24,7 @@ class _Ratio:
 
 
 @dataclass(frozen=True)
-class _Column:
+class Column:
     """How both are run, on what, and the precisions of which the fastest counts for each."""
 
     title: str
@@ -49,17 +48,18 @@ class _Column:
         return ContenderName(layer, precision, self.way)
 
 
+CALLED, ON_A_CPU = Column("ordinary call"), Column("on a CPU", device="cpu")
 COLUMNS = (
-    _Column("ordinary call"),
-    _Column("as one CUDA graph", GRAPH),
-    _Column(f"against {THEIRS}'s fastest precision", theirs=PRECISIONS),
-    _Column("each in its fastest precision", ours=PRECISIONS, theirs=PRECISIONS),
-    _Column("on a CPU", device="cpu"),
+    CALLED,
+    Column("as one CUDA graph", GRAPH),
+    Column(f"against {THEIRS}'s fastest precision", theirs=PRECISIONS),
+    Column("each in its fastest precision", ours=PRECISIONS, theirs=PRECISIONS),
+    ON_A_CPU,
 )
 
 
 @dataclass(frozen=True, order=True)
-class _Layer:
+class Layer:
     """What the shapes of a row are: GRU or LSTM, its units and its rank."""
 
     kind: str
@@ -73,6 +73,22 @@ class _Layer:
 
 
 @dataclass(frozen=True)
+class Span:
+    """The lowest and the highest ratio of a layer's shapes, and what was not timed for them."""
+
+    column: Column
+    layer: Layer
+    low: float
+    high: float
+    untimed: tuple[str, ...]
+
+    def __str__(self) -> str:
+        low, high = (f"{numbers.significant(end, 2)}x" for end in (self.low, self.high))
+        words = low if low == high else f"{low.removesuffix('x')} to {high}"
+        return words + (UNTIMED if self.untimed else "")
+
+
+@dataclass(frozen=True)
 class Speedups:
     """A row of words for each layer, below a header; `remark` says what the mark in some means."""
 
@@ -81,9 +97,9 @@ class Speedups:
     remark: str = ""
 
 
-def speedup_table(folder: Folder) -> str:
-    """The speedups of a folder's files as Markdown."""
-    found = speedups(read_speed(folder))
+def speedup_table(files: Sequence[SpeedFile]) -> str:
+    """The speedups as Markdown."""
+    found = speedups(files)
     rule = "|---|" + "--:|" * (len(found.header) - 1)
     lines = [f"| {' | '.join(row)} |" for row in (found.header, *found.rows)]
     table = "\n".join((lines[0], rule, *lines[1:]))
@@ -95,21 +111,32 @@ def speedups(files: Sequence[SpeedFile]) -> Speedups:
 
     Forward and backward, theirs over ours, both in the same run.
     """
-    alike = [file for file in files if not file.growing]
-    found = {column.title: _newest(column, alike) for column in COLUMNS}
-    found = {title: ratios for title, ratios in found.items() if ratios}
-    layers = sorted({_layer(shape) for ratios in found.values() for shape in ratios})
+    every = spans(files)
+    titles = [column.title for column in COLUMNS if any(s.column == column for s in every)]
     rows = []
-    for layer in layers:
-        cells = [_span([r for s, r in of.items() if _layer(s) == layer]) for of in found.values()]
-        rows.append((str(layer), *cells))
-    every = (ratio for ratios in found.values() for ratio in ratios.values())
-    untimed = sorted({precision for ratio in every for precision in ratio.untimed})
+    for layer in sorted({span.layer for span in every}):
+        words = {span.column.title: str(span) for span in every if span.layer == layer}
+        rows.append((str(layer), *(words.get(title, "") for title in titles)))
+    untimed = sorted({precision for span in every for precision in span.untimed})
     remark = f"{UNTIMED} {THEIRS} in {' and '.join(untimed)} was not timed there: it may be faster."
-    return Speedups(("units, rank", *found), tuple(rows), remark if untimed else "")
+    return Speedups(("units, rank", *titles), tuple(rows), remark if untimed else "")
 
 
-def _newest(column: _Column, files: Sequence[SpeedFile]) -> dict[Shape, _Ratio]:
+def spans(files: Sequence[SpeedFile]) -> list[Span]:
+    """What each layer gains in each column, over all its shapes."""
+    alike = [file for file in files if not file.growing]
+    found = []
+    for column in COLUMNS:
+        ratios = _newest(column, alike)
+        for layer in sorted({_layer(shape) for shape in ratios}):
+            of = [ratio for shape, ratio in ratios.items() if _layer(shape) == layer]
+            values = [ratio.value for ratio in of]
+            untimed = sorted({precision for ratio in of for precision in ratio.untimed})
+            found.append(Span(column, layer, min(values), max(values), tuple(untimed)))
+    return found
+
+
+def _newest(column: Column, files: Sequence[SpeedFile]) -> dict[Shape, _Ratio]:
     """The ratio of every shape, from the first file that has it."""
     found: dict[Shape, _Ratio] = {}
     for file in files:
@@ -131,16 +158,6 @@ def _by_shape(file: SpeedFile) -> dict[Shape, Times]:
     return found
 
 
-def _layer(shape: Shape) -> _Layer:
+def _layer(shape: Shape) -> Layer:
     name, units, rank, *_ = shape
-    return _Layer("LSTM" if "LSTM" in name else "GRU", int(units), int(rank), "tied" in name)
-
-
-def _span(ratios: Sequence[_Ratio]) -> str:
-    """The lowest and the highest of some ratios, where they differ in what is shown."""
-    if not ratios:
-        return ""
-    values = [ratio.value for ratio in ratios]
-    low, high = (f"{numbers.significant(end(values), 2)}x" for end in (min, max))
-    words = low if low == high else f"{low.removesuffix('x')} to {high}"
-    return words + (UNTIMED if any(ratio.untimed for ratio in ratios) else "")
+    return Layer("LSTM" if "LSTM" in name else "GRU", int(units), int(rank), "tied" in name)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from passnet.config import PaperResult, experiment_parameter_counts, printed_count
 from passnet.experiments import get
 from passnet.report.groups import Group, Summary, summarise
-from passnet.report.paper import BEYOND, TABLES, model_name
+from passnet.report.paper import BEYOND, ROWS, TABLES, model_name
 from passnet.report.published import published
 
 PAPER, OURS, FURTHER = "the paper", "passnet, the paper's protocol", "passnet, beyond the paper"
@@ -81,7 +81,7 @@ def our_spots(
     for group in groups:
         of_task = group.experiment.task.kind == kind
         further = group.name in BEYOND.presets
-        known = further or any(group.name in t.presets for t in TABLES)
+        known = further or group.name in ROWS
         size = summarise(run.outcome.parameters for run in group.finished if run.outcome)
         if not (of_task and known and group.is_preset and size is not None):
             continue

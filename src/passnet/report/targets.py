@@ -8,7 +8,7 @@ from passnet.config import ConfigurationError
 from passnet.config.nearest import nearest
 from passnet.experiments import names
 from passnet.report.figures import figure_two_presets
-from passnet.report.paper import BEYOND, TABLES
+from passnet.report.paper import BEYOND, ROWS, TABLES
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,7 @@ class Target:
 def targets() -> tuple[Target, ...]:
     """The tables and figures by name, in the order of the report."""
     tables = {table.anchor: table for table in TABLES}
-    paper = tuple(name for table in TABLES for name in table.presets)
-    copy = tuple(name for name in paper if name.startswith("copy-"))
+    copy = tuple(name for name in ROWS if name.startswith("copy-"))
     return (
         *(
             Target(anchor.replace("-", ""), tables[anchor].title, tables[anchor].presets)
@@ -34,9 +33,9 @@ def targets() -> tuple[Target, ...]:
         Target("addition", tables["addition"].title, tables["addition"].presets),
         Target("highway", tables["highway"].title, tables["highway"].presets),
         Target("figure2", "Figure 2. Curves of copy, addition and table1", figure_two_presets()),
-        Target("paper", "Every table and figure of the paper", paper),
+        Target("paper", "Every table and figure of the paper", ROWS),
         Target("beyond", BEYOND.title, BEYOND.presets),
-        Target("all", "The paper and beyond", (*paper, *BEYOND.presets)),
+        Target("all", "The paper and beyond", (*ROWS, *BEYOND.presets)),
     )
 
 

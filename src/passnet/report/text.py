@@ -12,8 +12,8 @@ from passnet.report.curves import group_curves
 from passnet.report.errors import NothingThere
 from passnet.report.groups import SOLVED, Group, group_runs
 from passnet.report.metric_words import metric_words
-from passnet.report.overview import all_runs, in_words, overview
-from passnet.report.paper import TABLES, TEST_DIGITS
+from passnet.report.overview import all_runs, overview, sentences
+from passnet.report.paper import ROWS, TEST_DIGITS
 from passnet.report.plot import text_plot
 from passnet.report.read import Folder, find_runs
 from passnet.report.records import curve_metric, record
@@ -97,9 +97,8 @@ def _summary(groups: Sequence[Group]) -> list[str]:
     counts = [f"{done} with a result, which took {found.hours}"] if done else []
     counts += [f"{len(runs) - done} without a result yet"] if len(runs) > done else []
     lines = [f"{len(runs)} run{'s' if len(runs) > 1 else ''}: {', '.join(counts)}."]
-    rows = {name for table in TABLES for name in table.presets}
-    if any(group.is_preset and group.name in rows for group in groups):
-        lines.append(in_words(found, reasons=False))
+    if any(group.is_preset and group.name in ROWS for group in groups):
+        lines.append(" ".join(sentences(found, reasons=False)))
     return lines
 
 

@@ -20,6 +20,7 @@ from passnet.report.paper import (
     TABLES,
     aim_score,
     compare,
+    counted,
     paper_score,
     reached,
 )
@@ -138,9 +139,8 @@ def _verdict(group: Group) -> tuple[str, str]:
         return found.word, found.text
     if group.bound is None or not group.finished:
         return numbers.ABSENT, numbers.ABSENT
-    good, count = len(group.within), len(group.finished)
-    how = "" if good == count else "partly " if good else "not "
-    return f"{how}solved", f"by {good} of {count} seed{'s' if count > 1 else ''}"
+    solved = counted(len(group.within), len(group.finished))
+    return solved.word.replace("reached", "solved"), solved.text
 
 
 def _own_words(metrics: Sequence[str]) -> dict[str, str]:

@@ -98,14 +98,8 @@ class Addition(Task):
 
     def _marks(self, place: int, rows: Tensor, *, label: str) -> Tensor:
         half = self.steps // 2
-        first_of, second_of = (
-            (half, self.steps - half)
-            if label == "paper"
-            else (
-                self.steps,
-                self.steps - 1,
-            )
-        )
+        halves, anywhere = (half, self.steps - half), (self.steps, self.steps - 1)
+        first_of, second_of = halves if label == "paper" else anywhere
         first = draws.integers(draws.key(place, "first"), rows, slots=1, high=first_of)
         second = draws.integers(draws.key(place, "second"), rows, slots=1, high=second_of)
         # Skipping over the first mark leaves every ordered pair of different steps equally likely.
@@ -113,13 +107,12 @@ class Addition(Task):
         return torch.cat((first, second))
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        squares = (widened(outputs).squeeze(-1) - batch.targets).square()
-        return (squares if batch.mask is None else squares * batch.mask).sum() / batch.denominator
+        return batch.mean((widened(outputs).squeeze(-1) - batch.targets).square())
 
     @torch.no_grad()
     def totals(self, outputs: Tensor, batch: Batch) -> Totals:
         squares = (outputs.double().squeeze(-1) - batch.targets.double()).square()
-        counts = torch.ones_like(squares) if batch.mask is None else batch.mask.double()
+        counts = batch.counted(torch.ones_like(squares))
         return Totals(
             {
                 f"squares_{batch.label}": (squares * counts).sum(),

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from passnet.tasks.corpus import END, TextSource, Unk, Vocabulary, load_corpus
-from passnet.tasks.task import Batch, Shard, Split, Task, Totals, check_split, widened
+from passnet.tasks.labels import step_nats
+from passnet.tasks.task import Batch, Shard, Split, Task, Totals, check_split
 
 
 class Character(Task):
@@ -67,16 +67,12 @@ class Character(Task):
         """The lines of a split that are used."""
 
     def _costs(self, outputs: Tensor, batch: Batch) -> Tensor:
-        costs = functional.cross_entropy(
-            widened(outputs).flatten(0, 1), batch.targets.flatten(), reduction="none"
-        ).view_as(batch.targets)
-        return costs if batch.mask is None else costs * batch.mask
+        return batch.counted(step_nats(outputs, batch.targets))
 
     @torch.no_grad()
     def totals(self, outputs: Tensor, batch: Batch) -> Totals:
         costs = self._costs(outputs, batch).double()
-        ones = torch.ones_like(costs)
-        counts = ones if batch.mask is None else ones * batch.mask
+        counts = batch.counted(torch.ones_like(costs))
         right = (outputs.argmax(-1) == batch.targets).double() * counts
         sums = {"nats": costs.sum(), "characters": counts.sum(), "right": right.sum()}
         return Totals(sums | self._sentence_sums(costs, counts, batch))

@@ -7,9 +7,9 @@ from typing import Literal, final
 
 import torch
 from torch import Tensor
-from torch.nn import functional
 
 from passnet.tasks import draws
+from passnet.tasks.labels import step_nats
 from passnet.tasks.order import Order, Visits, in_order, pass_count
 from passnet.tasks.task import (
     Batch,
@@ -20,7 +20,6 @@ from passnet.tasks.task import (
     check_index,
     check_split,
     share,
-    widened,
 )
 
 Form = Literal["fixed", "variable_length", "variable_lag"]
@@ -127,22 +126,15 @@ class Copy(Task):
             lags = draws.integers(draws.key(place, "lag"), rows, slots=1, high=lag)[0] + 1
         return arrange(symbols, lengths, lags=lags, steps=lag + 2 * self.length)
 
-    def _nats(self, outputs: Tensor, batch: Batch) -> Tensor:
-        return functional.cross_entropy(
-            widened(outputs).flatten(0, 1), batch.targets.flatten(), reduction="none"
-        ).view_as(batch.targets)
-
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        nats = self._nats(outputs, batch)
-        return (nats if batch.mask is None else nats * batch.mask).sum() / batch.denominator
+        return batch.mean(step_nats(outputs, batch.targets))
 
     @torch.no_grad()
     def totals(self, outputs: Tensor, batch: Batch) -> Totals:
-        ones = torch.ones_like(batch.targets, dtype=torch.float64)
-        counts = ones if batch.mask is None else ones * batch.mask
+        counts = batch.counted(torch.ones_like(batch.targets, dtype=torch.float64))
         asked = counts * (batch.targets != BLANK)
         right = (outputs.argmax(-1) == batch.targets).double()
-        nats = self._nats(outputs, batch).double()
+        nats = step_nats(outputs, batch.targets).double()
         return Totals(
             {
                 "nats": (nats * counts).sum(),

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
+from passnet.config.tasks import SYNTHETIC_SIZES
 from passnet.tasks import draws
 from passnet.tasks.digits import Source, load
 from passnet.tasks.labels import prior_scores
@@ -57,7 +58,7 @@ class DigitTask(Task):
         order: Order = "shuffled",
         data_dir: str | None = None,
         check: bool = True,
-        sizes: tuple[int, int, int] = (6000, 1000, 1000),
+        sizes: tuple[int, int, int] = SYNTHETIC_SIZES,
         label_smoothing: float = 0.0,
         mixup: float = 0.0,
         hold_out: bool = True,

@@ -56,8 +56,7 @@ class FlatMNIST(DigitTask):
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         if self.loss_name == "cross_entropy":
             return cross_entropy(outputs, batch, smoothing=self.label_smoothing)
-        costs = squared_hinge(widened(outputs), batch.targets)
-        return (costs if batch.mask is None else costs * batch.mask).sum() / batch.denominator
+        return batch.mean(squared_hinge(widened(outputs), batch.targets))
 
     def penalty(self, output_weight: Tensor) -> Tensor | None:
         if self.l2 is None:

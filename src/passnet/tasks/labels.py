@@ -1,8 +1,9 @@
-"""Scores of a task that names one class for each example."""
+"""Scores of a task that names one class for each example or step."""
 
 from __future__ import annotations
 
 import torch
+from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn import functional
 
@@ -14,7 +15,13 @@ def cross_entropy(outputs: Tensor, batch: Batch, *, smoothing: float) -> Tensor:
     nats = functional.cross_entropy(
         widened(outputs), batch.targets, reduction="none", label_smoothing=smoothing
     )
-    return (nats if batch.mask is None else nats * batch.mask).sum() / batch.denominator
+    return batch.mean(nats)
+
+
+def step_nats(outputs: Float[Tensor, "T B V"], targets: Int[Tensor, "T B"]) -> Float[Tensor, "T B"]:
+    """The cross-entropy of every symbol."""
+    rows = widened(outputs).flatten(0, 1)
+    return functional.cross_entropy(rows, targets.flatten(), reduction="none").view_as(targets)
 
 
 def class_totals(outputs: Tensor, batch: Batch, *, costs: dict[str, Tensor]) -> Totals:
@@ -22,7 +29,7 @@ def class_totals(outputs: Tensor, batch: Batch, *, costs: dict[str, Tensor]) -> 
     # Mixed training targets are shares of all classes: the largest counts.
     labels = batch.targets if batch.targets.ndim == 1 else batch.targets.argmax(-1)
     right = (outputs.argmax(-1) == labels).double()
-    counts = torch.ones_like(right) if batch.mask is None else batch.mask.double()
+    counts = batch.counted(torch.ones_like(right))
     sums = {name: (cost * counts).sum() for name, cost in costs.items()}
     return Totals({"right": (right * counts).sum(), "count": counts.sum(), **sums})
 

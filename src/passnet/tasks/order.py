@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Literal, final
+from typing import final
 
 import torch
 from torch import Tensor
 
+from passnet.config.tasks import Order
 from passnet.tasks import draws
-
-Order = Literal["shuffled", "fixed", "file"]
 
 # Runs with different seeds may take turns with one task; each needs its own epoch's order.
 _KEPT = 16

@@ -43,6 +43,14 @@ class Batch:
     group_count: int = 0
     label: str = ""
 
+    def counted(self, costs: Tensor) -> Tensor:
+        """A number for each target, 0 where it does not count."""
+        return costs if self.mask is None else costs * self.mask
+
+    def mean(self, costs: Tensor) -> Tensor:
+        """The costs of all targets as one to be minimised."""
+        return self.counted(costs).sum() / self.denominator
+
     def tensors(self) -> dict[str, Tensor]:
         """The fields that are tensors, by name."""
         values = {entry.name: getattr(self, entry.name) for entry in fields(self)}

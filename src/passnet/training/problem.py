@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from passnet import tasks
 from passnet.config import (
@@ -21,54 +23,19 @@ from passnet.tasks.task import Task as Problem
 def build_task(task: Task, *, data_dir: str | os.PathLike[str] | None = None) -> Problem:
     """Data and scores as `task` describes them; files are looked for in `data_dir` first."""
     folder = None if data_dir is None else os.fspath(data_dir)
+    if isinstance(task, CharacterTask):
+        return _character(task, folder)
+    # Fields of the others are called as the arguments of the classes that they describe.
+    given: dict[str, Any] = asdict(task)
     match task:
         case CopyTask():
-            return tasks.Copy(
-                form=task.form,
-                lag=task.lag,
-                length=task.length,
-                train_size=task.train_size,
-                eval_size=task.eval_size,
-                order=task.order,
-                data_seed=task.data_seed,
-                curriculum=task.curriculum,
-            )
+            return tasks.Copy(**given)
         case AdditionTask():
-            return tasks.Addition(
-                steps=task.steps,
-                train_size=task.train_size,
-                eval_size=task.eval_size,
-                order=task.order,
-                data_seed=task.data_seed,
-            )
+            return tasks.Addition(**given)
         case SequentialMnistTask():
-            return tasks.SequentialMNIST(
-                permutation=task.permutation,
-                source=task.source,
-                pool=task.pool,
-                sizes=task.sizes,
-                order=task.order,
-                label_smoothing=task.label_smoothing,
-                mixup=task.mixup,
-                hold_out=task.hold_out,
-                data_dir=folder,
-            )
+            return tasks.SequentialMNIST(**given, data_dir=folder)
         case FlatMnistTask():
-            return tasks.FlatMNIST(
-                source=task.source,
-                pool=task.pool,
-                l2=task.l2,
-                l2_of=task.l2_of,
-                loss=task.loss,
-                label_smoothing=task.label_smoothing,
-                mixup=task.mixup,
-                hold_out=task.hold_out,
-                sizes=task.sizes,
-                order=task.order,
-                data_dir=folder,
-            )
-        case CharacterTask():
-            return _character(task, folder)
+            return tasks.FlatMNIST(**given, data_dir=folder)
 
 
 def quick_record(task: Task) -> dict[str, str]:

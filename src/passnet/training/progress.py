@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, final
 
 from passnet.config import Experiment, HalveOnPlateau, Selection
+from passnet.training.plain_json import plain
 
 
 @final
@@ -50,7 +51,7 @@ def judge(progress: Progress, scores: dict[str, float], *, experiment: Experimen
     """Enter the validation scores at `progress.update` and say what follows."""
     value = scores[experiment.selection.metric]
     progress.evaluated = progress.update
-    progress.last_scores = {name: _finite(score) for name, score in scores.items()}
+    progress.last_scores = plain(scores)
     if improves(value, progress.best_value, mode=experiment.selection.mode):
         progress.best_value = value
         progress.best_update = progress.update
@@ -83,7 +84,3 @@ def improves(value: float, best: float | None, *, mode: Literal["min", "max"]) -
 def keeps_best(selection: Selection, progress: Progress) -> bool:
     """Whether the result is the best parameters rather than the last."""
     return selection.keep == "best" and progress.best_update is not None
-
-
-def _finite(value: float) -> float | None:
-    return value if math.isfinite(value) else None

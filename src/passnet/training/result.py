@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, Field, asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
+from passnet.config.fields import required
 from passnet.config.run_folder import DIVERGED
 from passnet.training.time_limit import given_minutes
 
@@ -63,9 +64,5 @@ class Result:
 
         Raises KeyError for one that is missing.
         """
-        known = [item.name for item in fields(Result) if item.name in record or _is_needed(item)]
-        return Result(**{name: record[name] for name in known})
-
-
-def _is_needed(item: Field) -> bool:
-    return item.default is MISSING and item.default_factory is MISSING
+        known = record.keys() & {item.name for item in fields(Result)}
+        return Result(**{name: record[name] for name in (*required(Result), *known)})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
@@ -33,7 +32,6 @@ from passnet.config.run_folder import (
 from passnet.config.whole_files import write_whole
 from passnet.training.checkpoint import load_newest, under
 from passnet.training.errors import Refused, RunError
-from passnet.training.guard import guarded
 from passnet.training.plain_json import json_bytes, plain
 from passnet.training.result import Result
 
@@ -76,10 +74,6 @@ class RunFolder:
     def exists(self) -> bool:
         """Whether a run began here."""
         return self.experiment_file.exists()
-
-    def guarded(self) -> AbstractContextManager[None]:
-        """Nobody else trains in this folder meanwhile; a run that does not begin leaves nothing."""
-        return guarded(self.path)
 
     def begin(self, experiment: Experiment, facts: dict[str, Any]) -> None:
         """Write what the run is, with `facts` about data, versions and machine beside it."""

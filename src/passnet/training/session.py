@@ -14,6 +14,7 @@ from passnet.training.assembly import Assembly, Options, assemble
 from passnet.training.distributed import World
 from passnet.training.errors import Diverged, Interrupted, Refused, RunError
 from passnet.training.events import Finished, Listener, Started
+from passnet.training.guard import guarded
 from passnet.training.keeper import Keeper
 from passnet.training.machine import device_name
 from passnet.training.optimisers import set_rate
@@ -67,7 +68,7 @@ class Session:
 
     def updates(self) -> Iterator[None]:
         """The whole run, pausing after each update and before each batch of an evaluation."""
-        with self.folder.guarded() if self.world.first else contextlib.nullcontext():
+        with guarded(self.folder.path) if self.world.first else contextlib.nullcontext():
             result = self._agreed_result()
             if result is not None and result.diverged:
                 raise Diverged(result.updates)

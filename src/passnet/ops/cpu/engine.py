@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 import torch
 from torch import Tensor
 
 from passnet.ops.cell_tensors import GATES
-from passnet.ops.cpu.gradients import factor_gradients, features_gradient, input_gradients
+from passnet.ops.cpu.gradients import (
+    factor_gradients,
+    features_gradient,
+    input_gradients,
+    summaries_like,
+)
 from passnet.ops.cpu.library import CELLS, Library, ScanStruct, as_it_lies, installed
 from passnet.ops.inputs import Inputs
 from passnet.ops.scan import Engine, ScanCall, filled
@@ -26,11 +31,17 @@ Call = TypeVar("Call", bound=ScanCall)
 
 
 class CpuEngine(Engine[Call]):
-    """Vectorised C over a few sequences at a time; each thread has sequences of its own."""
+    """Vectorised C over a few sequences at a time; each thread has sequences of its own.
+
+    What the forward keeps: some numbers of every unit at every step, gates among them, and the
+    summaries that the gradients of low-rank factors are made of.
+    """
 
     name = "cpu"
     reads_memory = True
     overwrites = True
+    kept: ClassVar[int]
+    """How many numbers of a unit the forward keeps at a step."""
 
     def __init__(self, library: Library | str | None = None) -> None:
         self._given = library
@@ -39,6 +50,16 @@ class CpuEngine(Engine[Call]):
     def library(self) -> Library | str:
         """The compiled scans, or a sentence saying why there are none."""
         return installed() if self._given is None else self._given
+
+    @abstractmethod
+    def cell(self, call: Call) -> str:
+        """The kind of cell that the library is to run."""
+
+    @abstractmethod
+    def plain_weight_gradients(
+        self, call: Call, grad_drive: Tensor, outputs: list[Tensor], saved: list[Tensor]
+    ) -> list[Tensor]:
+        """Gradients of dense matrices, as large products."""
 
     def refuses(self, call: Call) -> str | None:
         if call.device.type != "cpu":
@@ -49,6 +70,22 @@ class CpuEngine(Engine[Call]):
             return f"the compiled CPU scan has no {call.structure.replace('_', '-')} matrices"
         library = self.library
         return library if isinstance(library, str) else None
+
+    def saved_like(self, call: Call) -> list[Tensor]:
+        return [call.like.new_empty((self.kept, *call.shape[1:])), *self._summaries_like(call)]
+
+    def forward(self, call: Call) -> list[Tensor]:
+        return self._scan(call, [*call.outputs_like(), *self.saved_like(call)])
+
+    def outputs(self, call: Call) -> list[Tensor]:
+        return self._scan(call, call.outputs_like())
+
+    def _scan(self, call: Call, results: list[Tensor]) -> list[Tensor]:
+        struct, keep = lay_out(self.cell(call), call, forward=True)
+        names = (*("states", "cells")[: call.output_count], "kept", "summaries")
+        keep += [point(struct, *pair) for pair in zip(names, results, strict=False)]
+        self._loaded.run(struct, backward=False)
+        return results
 
     def backward(
         self, call: Call, grads: list[Tensor], outputs: list[Tensor], saved: list[Tensor]
@@ -68,7 +105,6 @@ class CpuEngine(Engine[Call]):
         place = saved[0][-call.shape[0] :]
         return self._gradients(call, filled(grads, outputs), outputs, saved, place)
 
-    @abstractmethod
     def _gradients(
         self,
         call: Call,
@@ -78,14 +114,27 @@ class CpuEngine(Engine[Call]):
         grad_drive: Tensor,
     ) -> list[Tensor]:
         """`backward`, with the gradient of the drive written to `grad_drive`."""
+        struct, keep = lay_out(self.cell(call), call)
+        starts = [torch.empty(call.states_shape[1:], dtype=call.dtype) for _ in outputs]
+        back = self._summaries_like(call)
+        for names, tensors in (
+            (("states", "cells"), outputs),
+            (("kept",), saved),
+            (("grad_states", "grad_cells"), grads),
+            (("grad_drive",), [grad_drive]),
+            (("grad_initial", "grad_initial_cell"), starts),
+            (("summaries",), back),
+        ):
+            keep += [point(struct, *pair) for pair in zip(names, tensors, strict=False)]
+        self._loaded.run(struct, backward=True)
+        if back:
+            rest = factor_gradients(self._loaded, struct, call, saved[1])
+        else:
+            rest = self.plain_weight_gradients(call, grad_drive, outputs, saved)
+        return [grad_drive, *starts, *rest]
 
-    def run(self, call: ScanStruct, *, backward: bool) -> None:
-        """Compute what the struct describes, in place."""
-        self._loaded.run(call, backward=backward)
-
-    def factor_gradients(self, struct: ScanStruct, call: Call, ahead: Tensor) -> list[Tensor]:
-        """[that of every low-rank factor, of the inner bias if there is one], after `run`."""
-        return factor_gradients(self._loaded, struct, call, ahead)
+    def _summaries_like(self, call: Call) -> list[Tensor]:
+        return summaries_like(call, vectors=2 if self.cell(call) == "gru_before" else 1)
 
     def input_gradients(
         self, inputs: Inputs, grad_drive: Tensor, call: Call

@@ -22,6 +22,9 @@
 #if defined(__clang__)
 #define UNROLL _Pragma("clang loop unroll(full)")
 #define ROLLED _Pragma("nounroll")
+/* Products and sums of one expression are fused wherever it is inlined: left to itself clang fuses
+ * in one place and not in another, and bits would depend on how rows are shared among threads. */
+#pragma clang fp contract(on)
 #else
 #define UNROLL _Pragma("GCC unroll 16")
 #define ROLLED _Pragma("GCC unroll 1")

@@ -150,6 +150,7 @@ class HighwayKernels:
 
 def _stacked(x: Tensor) -> Tensor:
     """x as [stack, N, features], copied unless it or its transpose is dense."""
+    x = x.resolve_neg()
     rows = x if x.dim() == 3 else x.unsqueeze(0)
     return rows if _lying(rows).is_contiguous() else rows.contiguous()
 

@@ -82,13 +82,14 @@ def drive_of(source: Source, chip: Chip, *, out: Tensor | None = None) -> Tensor
 
 def form_drive(inputs: Inputs, chip: Chip, *, out: Tensor | None = None) -> Tensor:
     """`inputs.drive()` in one pass."""
-    x, weight, bias, scale = inputs.x.contiguous(), inputs.weight, inputs.bias, inputs.scale
+    x, weight = dense(inputs.x), dense(inputs.weight)
+    bias, scale = dense(inputs.bias), dense(inputs.scale)
     drive = weight.new_empty(inputs.shape) if out is None else out
     symbols, rows = not x.is_floating_point(), x.shape[0] * x.shape[1]
     sizes = (*weight.shape, weight.dtype, symbols, scale is not None, bias is not None)
     kernel, grid, each, wide = _drive_launch(sizes, rows, chip)
-    given = [x] if wide else [None if symbols else x, x if symbols else None, dense(scale)]
-    given = [*given, weight.contiguous(), dense(bias), drive, rows, each]
+    given = [x] if wide else [None if symbols else x, x if symbols else None, scale]
+    given = [*given, weight, bias, drive, rows, each]
     kernel.launch(grid, THREADS, given)
     return drive
 

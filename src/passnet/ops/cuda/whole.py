@@ -18,6 +18,7 @@ from passnet.ops.cuda.chip import Chip
 from passnet.ops.cuda.compile import macros, read_source
 from passnet.ops.cuda.launches import Launches
 from passnet.ops.cuda.small_plan import plan
+from passnet.ops.cuda.tensors import dense
 
 THREADS = 256
 """Of a block: `whole.cu` has the same."""
@@ -79,7 +80,7 @@ def _gradients(call: Call, chip: Chip) -> tuple[Launches, tuple]:
 
 def matrices(chip: Chip, call: Call, factors: Sequence[Tensor]) -> Tensor:
     """W = L R, or L R + D, `[G, n, n]`."""
-    given = [factor.contiguous() for factor in factors]
+    given = [dense(factor) for factor in factors]
     made = given[0].new_empty((call.gates, call.units, call.units))
     kernel, grid = _forming(call, chip)
     kernel.launch(grid, THREADS, [*(*given, None)[:3], made])
@@ -90,7 +91,7 @@ def factor_gradients(
     chip: Chip, call: Call, factors: Sequence[Tensor], grad: Tensor
 ) -> list[Tensor]:
     """Those of L, R and D from that of W."""
-    left, right, *_ = [factor.contiguous() for factor in factors]
+    left, right, *_ = map(dense, factors)
     made = [torch.empty_like(factor, memory_format=torch.contiguous_format) for factor in factors]
     kernel, grid = _gradients(call, chip)
     kernel.launch(grid, THREADS, [left, right, grad, *(*made, None)[:3]])

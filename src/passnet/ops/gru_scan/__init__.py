@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float
-from torch import Tensor
-
-from passnet.ops.backend import Backend, choose
+from passnet.ops.backend import Backend
 from passnet.ops.gru_scan.call import GruScan
 from passnet.ops.gru_scan.cpu import CpuGru
 from passnet.ops.gru_scan.cuda import CudaGru
@@ -13,7 +10,7 @@ from passnet.ops.gru_scan.eager import EagerGru
 from passnet.ops.gru_scan.reference import gru_reference
 from passnet.ops.scan_op import ScanOp
 
-__all__ = ["GruScan", "gru_backends", "gru_scan"]
+__all__ = ["GruScan", "gru_backends"]
 
 _op = ScanOp(
     "gru_scan",
@@ -26,8 +23,3 @@ _op = ScanOp(
 def gru_backends() -> tuple[Backend[GruScan], ...]:
     """All ways to run a GRU scan, fastest first."""
     return _op.backends
-
-
-def gru_scan(call: GruScan, *, backend: str = "auto") -> Float[Tensor, "T B n"]:
-    """Every state of the scan."""
-    return choose(gru_backends(), backend, call).run(call)[0]

@@ -13,7 +13,7 @@ from passnet.equations import STRUCTURES
 from passnet.equations.gru import Reset
 from passnet.ops.inputs import Inputs, put_together, take_apart
 from passnet.ops.maps import GateMaps
-from passnet.ops.scan import ScanCall, states_before, zero_state
+from passnet.ops.scan import ScanCall, zero_state
 
 
 @dataclass(frozen=True)
@@ -40,12 +40,6 @@ class GruScan(ScanCall):
     @property
     def maps(self) -> GateMaps:
         return GateMaps(self.structure, self.factors, self.masks)
-
-    def previous(
-        self, states: Float[Tensor, "T B n"], steps: slice = slice(None)
-    ) -> Float[Tensor, "t B n"]:
-        """The states that those steps started from."""
-        return states_before(self.start, states, steps)
 
     def outputs_like(self) -> list[Tensor]:
         return [self.like.new_empty(self.states_shape)]

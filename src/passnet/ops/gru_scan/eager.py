@@ -16,7 +16,7 @@ from torch import Tensor
 from passnet.ops.chunks import chunks, drives, each_step, gradients_to_sum
 from passnet.ops.gru_scan.call import GruScan
 from passnet.ops.products import one_product, prepare, summaries_like
-from passnet.ops.scan import Engine, step_by_step
+from passnet.ops.scan import Engine, states_before, step_by_step
 from passnet.ops.weights import OneProduct, Product, factor_gradients, plain_product
 
 _OPENING, _CANDIDATE, _ALL = slice(0, 2), slice(2, 3), slice(0, 3)
@@ -66,7 +66,7 @@ class EagerGru(Engine[GruScan]):
         run = _RUNS[call.reset](call, grad, *summaries)
         for steps in chunks(len(states), grad.numel(), grad.device.type):
             gates, slopes = kept[:, steps], grad_drive[:, steps]
-            previous = call.previous(states, steps).to(kept.dtype)
+            previous = states_before(call.start, states, steps).to(kept.dtype)
             passed = _slopes(previous, gates, _at(call.hold, steps, kept), slopes)
             rows = gradients_to_sum(grads[0][steps], grad)
             run.backward(steps, rows, gates[0], slopes, passed)
@@ -235,7 +235,7 @@ def weight_gradients(
     Every engine keeps the reset gates of all steps first among its saved tensors.
     """
     maps = call.maps
-    previous = call.previous(outputs[0])
+    previous = states_before(call.start, outputs[0])
     reset = saved[0][0]
     opening = Product(maps.inputs(previous, _OPENING), grad_drive[:2], _OPENING)
     if call.reset == "before":

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from jaxtyping import Float
-from torch import Tensor
-
-from passnet.ops.backend import Backend, choose
+from passnet.ops.backend import Backend
 from passnet.ops.lstm_scan.call import LstmScan
 from passnet.ops.lstm_scan.cpu import CpuLstm
 from passnet.ops.lstm_scan.cuda import CudaLstm
@@ -13,7 +10,7 @@ from passnet.ops.lstm_scan.eager import EagerLstm
 from passnet.ops.lstm_scan.reference import lstm_reference
 from passnet.ops.scan_op import ScanOp
 
-__all__ = ["LstmScan", "lstm_backends", "lstm_scan"]
+__all__ = ["LstmScan", "lstm_backends"]
 
 _op = ScanOp(
     "lstm_scan",
@@ -26,11 +23,3 @@ _op = ScanOp(
 def lstm_backends() -> tuple[Backend[LstmScan], ...]:
     """All ways to run an LSTM scan, fastest first."""
     return _op.backends
-
-
-def lstm_scan(
-    call: LstmScan, *, backend: str = "auto"
-) -> tuple[Float[Tensor, "T B n"], Float[Tensor, "T B n"]]:
-    """Every hidden state and every cell of the scan."""
-    hidden, cells = choose(lstm_backends(), backend, call).run(call)
-    return hidden, cells

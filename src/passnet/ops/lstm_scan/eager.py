@@ -181,7 +181,7 @@ def weight_gradients(
     one_product: OneProduct = plain_product,
 ) -> list[Tensor]:
     """The gradient of every factor, for all engines."""
-    previous = states_before(call.start, outputs[0], slice(None))
+    previous = states_before(call.start, outputs[0])
     maps = call.maps
     product = Product(maps.inputs(previous, _ALL), grad_drive, _ALL)
     return factor_gradients(maps, [product], one_product)

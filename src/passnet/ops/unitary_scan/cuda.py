@@ -51,7 +51,7 @@ class CudaUnitary(Engine[UnitaryScan]):
         outputs, saved = call.outputs_like(), self.saved_like(call)
         if outputs[0].numel():
             drive = inputs_on_gpu.drive_of(call.source, self._chip_of(call.device))
-            fixed = [*_factors(call), call.modulus_bias.contiguous(), dense(call.hold)]
+            fixed = [*_factors(call), dense(call.modulus_bias), dense(call.hold)]
             self._launch(call, [drive], [*fixed, *outputs, *saved], backward=False)
         return [*outputs, *saved]
 
@@ -72,7 +72,7 @@ class CudaUnitary(Engine[UnitaryScan]):
                 grad_initial,
                 parts,
             ]
-            self._launch(call, [grads[0].contiguous()], rest, backward=True)
+            self._launch(call, [dense(grads[0])], rest, backward=True)
         angles, bias, vectors = (part.sum(0) for part in parts.split((3, 1, 4), dim=1))
         reflections = vectors.unflatten(0, (2, 2)).mT.contiguous()
         return [grad_drive, grad_initial, angles, reflections, bias.squeeze(0)]
@@ -86,7 +86,7 @@ class CudaUnitary(Engine[UnitaryScan]):
         _, steps, batch, units = call.shape
         chip = self._chip_of(call.device)
         kernel, threads, tables = prepared(units, backward, chip, call.device)
-        arguments = [*first, call.initial.contiguous(), tables, *rest, steps, batch]
+        arguments = [*first, dense(call.initial), tables, *rest, steps, batch]
         kernel.launch((batch, 1, 1), threads, arguments)
 
 
@@ -95,5 +95,5 @@ def _factors(call: UnitaryScan) -> list[Tensor]:
     angles, reflections = call.factors
     turns = torch.polar(torch.ones_like(angles), angles).contiguous()
     strengths = 2 / reflections.square().sum((1, 2))
-    vectors = torch.view_as_complex(reflections.contiguous())
+    vectors = torch.view_as_complex(dense(reflections))
     return [turns, vectors, strengths, call.permutation.contiguous()]
