@@ -343,13 +343,14 @@ def test_growth_is_told_size_by_size():
     rows = [row("T", 24, 200, 2.1), row("T", 24, 100, 1.0)]
     rows += [row("d", 8, 100, 1.0), row("d", 16, 100, 1.5), row("d", 16, 100, 7.0, contender="x")]
     assert growth(rows) == [
-        "n=256 d=24 B=20, forward: T = 100, 200 takes 1.000, 2.100 ms, 2.10x for each doubling",
-        "n=256 T=100 B=20, forward: d = 8, 16 takes 1.000, 1.500 ms, 1.50x for each doubling",
+        "n=256 d=24 B=20, forward, T = 100, 200:\n  1.000, 2.100 ms (2.10x for each doubling)",
+        "n=256 T=100 B=20, forward, d = 8, 16:\n  1.000, 1.500 ms (1.50x for each doubling)",
     ]
     graphs = [row("T", 24, steps, steps / 200, contender="passnet graph") for steps in (100, 200)]
     assert growth(rows + graphs) == [
-        "n=256 d=24 B=20, forward: T = 100, 200 takes 0.500, 1.000 ms, 2.00x for each doubling"
+        "n=256 d=24 B=20, forward, T = 100, 200:\n  0.500, 1.000 ms (2.00x for each doubling)"
     ]
+    assert growth(rows[:1] + rows[2:3]) == [], "one size of each: the others were filtered out"
 
 
 def test_ratios_to_ours_as_it_is_and_like_for_like():
@@ -373,9 +374,21 @@ def test_ratios_to_ours_as_it_is_and_like_for_like():
         "nn.GRU bf16": (2.0, 2.5),
         "nn.GRU bf16 graph": (1.5, None),  # ours was not timed so
     }
-    header, *lines = bench._table(rows).splitlines()
-    assert header.endswith("  ms / passnet  ms / passnet alike")
+    title, _, header, *lines = bench._tables(rows).splitlines()
+    assert title == "copy n=128 d=50 T=520 B=20"
+    assert header.split("  ")[0] == "forward" and header.endswith("  / passnet  / alike")
     assert lines[5].split()[-2:] == ["3.50x", "7.00x"]
+
+
+def test_the_tables_of_bench_fit_a_terminal():
+    shape = "char-lm: GRU reset-after tied", 5459, 64, 128, 32, "float32", "forward+backward"
+    rows = [
+        Row(*shape, name, 99999.9, 0.0, 2**33, "cuda" if name.startswith("passnet") else None)
+        for name in ("passnet", "passnet graphed calls", "nn.LSTM(proj_size=300) graphed calls")
+    ]
+    lines = bench._tables(rows).splitlines()
+    assert max(map(len, lines)) <= 80
+    assert lines[3].split() == ["passnet", "(cuda)", "99999.900", "8192.0"]
 
 
 def test_bench_names_its_cases_when_none_is_meant(capsys):

@@ -16,6 +16,7 @@ from layer_twins import doubled, randomised, signed
 from structures import MAIN, SIZE, STRUCTURES
 from torch import nn
 from torch.nn.utils import parametrize
+from torch.utils.checkpoint import checkpoint
 
 import passnet
 from passnet.ops import unitary_backends
@@ -236,6 +237,20 @@ def test_functional_call_uses_the_given_parameters(layer):
 class Doubled(nn.Module):
     def forward(self, raw):
         return 2 * raw
+
+
+@pytest.mark.parametrize("layer", [passnet.GRU, passnet.LSTM])
+@pytest.mark.parametrize("batch_first", [False, True])
+def test_what_a_checkpoint_forgets_is_computed_again(layer, batch_first):
+    module = randomised(layer(M, SIZE, matrix=SPEC, weight_norm=True, batch_first=batch_first))
+    x = signed(T, B, M).requires_grad_()
+    wanted = [x, *module.parameters()]
+    expected = torch.autograd.grad(copy.deepcopy(module)(x)[0].sum(), [x])
+    for _ in range(3):  # the second call of a kind looks for shorter ways
+        y = checkpoint(lambda x: module(x)[0], x, use_reentrant=False)
+        found = torch.autograd.grad(y.sum(), wanted)
+        assert torch.equal(found[0], expected[0])
+        torch.testing.assert_close(found, torch.autograd.grad(module(x)[0].sum(), wanted))
 
 
 @pytest.mark.parametrize("layer", [passnet.GRU, passnet.LSTM])

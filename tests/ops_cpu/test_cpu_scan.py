@@ -97,35 +97,50 @@ def test_tensors_may_lie_otherwise(cell: str, inputs: str | None, lie) -> None:
         torch.testing.assert_close(got[name], value, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize(
-    "case", [*CASES[:12], *(c for c in CASES if c.tied or c.units == 130 or c.inputs)], ids=str
-)
-def test_every_instruction_set(case: Case) -> None:
+EACH_SET = [*CASES[:12], *(c for c in CASES if c.tied or c.units == 130 or c.inputs)]
+
+
+def _at(name: str, case: Case, live, fixed) -> list[torch.Tensor]:
+    """Outputs and gradients of all live tensors, at one instruction set of this machine."""
     library = installed()
     assert isinstance(library, Library)
+    engine = (CpuLstm if case.cell == "lstm" else CpuGru)(library.using(name))
+    call = case.call({k: t.requires_grad_(k == "x") for k, t in live.items()}, fixed)
+    outputs = engine.forward(call)
+    alone = engine.outputs(call)
+    assert len(alone) == call.output_count
+    assert all(map(torch.equal, alone, outputs)), "where nothing is kept"
+    kept = outputs[call.output_count :]
+    outputs = outputs[: call.output_count]
+    generator = torch.Generator().manual_seed(3)
+    arriving = [
+        torch.randn(o.shape, generator=generator, dtype=torch.float64).to(o.dtype) for o in outputs
+    ]
+    of_all = engine.gradients(call, arriving, call.flatten()[0], [*outputs, *kept], last=False)
+    return [*outputs, *of_live(call, engine, *of_all)]
+
+
+@pytest.mark.parametrize("case", EACH_SET, ids=str)
+def test_every_instruction_set(case: Case) -> None:
     live, fixed = case.tensors()
     live, fixed = cast(live, torch.float32), cast(fixed, torch.float32)
     plain = case.run(live, fixed, "reference")
     truth = case.run(cast(live, torch.float64), cast(fixed, torch.float64), "reference")
-    for name in library.supported:
-        engine = (CpuLstm if case.cell == "lstm" else CpuGru)(library.using(name))
-        call = case.call({k: t.requires_grad_(k == "x") for k, t in live.items()}, fixed)
-        outputs = engine.forward(call)
-        alone = engine.outputs(call)
-        assert len(alone) == call.output_count
-        assert all(map(torch.equal, alone, outputs)), "where nothing is kept"
-        kept = outputs[call.output_count :]
-        outputs = outputs[: call.output_count]
-        generator = torch.Generator().manual_seed(3)
-        arriving = [
-            torch.randn(o.shape, generator=generator, dtype=torch.float64).float() for o in outputs
-        ]
-        of_all = engine.gradients(call, arriving, call.flatten()[0], [*outputs, *kept], last=False)
-        found = [*outputs, *of_live(call, engine, *of_all)]
-        for got, wanted in zip(found, plain, strict=True):
+    for name in installed().supported:
+        for got, wanted in zip(_at(name, case, live, fixed), plain, strict=True):
             assert_accurate(
                 got, reference=plain[wanted], truth=truth[wanted], name=f"{name} {wanted}"
             )
+
+
+@pytest.mark.parametrize("case", EACH_SET, ids=str)
+def test_every_instruction_set_in_double_precision(case: Case) -> None:
+    live, fixed = case.tensors()
+    truth = case.run(live, fixed, "reference")
+    for name in installed().supported:
+        for got, (wanted, value) in zip(_at(name, case, live, fixed), truth.items(), strict=True):
+            limit = 64 * torch.finfo(torch.float64).eps * rms(value)  # as above
+            assert rms(got - value) <= limit, f"{name} {wanted}"
 
 
 def test_infinite_and_missing_numbers_pass_through_as_in_the_plain_loop() -> None:

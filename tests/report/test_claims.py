@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from made_up_runs import experiment_of, write_run
 
-from passnet.experiments import names
+from passnet.config import apply_overrides
+from passnet.experiments import get, names
 from passnet.report import readme_results, write_page
 from passnet.report.claims import (
     CLAIMS,
@@ -108,12 +109,13 @@ def test_what_was_cut_short_and_other_settings_are_said(tmp_path):
     write_run(tmp_path / "cut", experiment_of(name), value=2.9, stopped=stopped)
     found = judge(tmp_path, no_worse(name, name), rows=(name,))
     assert found.found == ((name, "2.900, cut short at 1\u202f000\u202f000"),)
-    highway = "highway-mnist/lr-1024-256"
-    write(tmp_path, highway, 0.985)
-    write_run(tmp_path / "b", experiment_of(highway, batch_size=20), value=0.989)
-    for others, words in ((False, "98.50 %"), (True, "98.50 %; with batches of 20: 98.90 %")):
-        found = judge(tmp_path, no_worse(highway, highway), rows=(highway,), others=others)
-        assert found.found == ((highway, words),)
+    lstm = "char-lm/lstm-1000-dropout"
+    write(tmp_path, lstm, 3.0)
+    spelled = apply_overrides(get(lstm), ("task.unk=spelled", "task.vocabulary=51"))
+    write_run(tmp_path / "b", spelled, value=2.9)
+    for others, words in ((False, "2.970"), (True, "2.970; with <unk> spelled out: 2.871")):
+        found = judge(tmp_path, no_worse(lstm, lstm), rows=(lstm,), others=others)
+        assert found.found == ((lstm, words),)
 
 
 def test_a_claim_about_rows_without_results_is_not_judged(tmp_path):

@@ -15,7 +15,8 @@ from passnet.report.otherwise import otherwise
 from passnet.report.read import find_runs
 from passnet.report.trials import trials
 
-HIGHWAY, COPY = "highway-mnist/lr-1024-256", "copy-500/lrd-gru-128-50"
+LSTM, COPY = "char-lm/lstm-1000-dropout", "copy-500/lrd-gru-128-50"
+SPELLED = apply_overrides(get(LSTM), ("task.unk=spelled", "task.vocabulary=51"))
 
 
 @pytest.mark.parametrize("entry", [entry for entry in DISCREPANCIES if entry.presets])
@@ -31,19 +32,19 @@ def words(runs, name):
 
 
 def test_a_score_with_other_settings_stands_beside_the_row(tmp_path):
-    write_run(tmp_path / "paper", experiment_of(HIGHWAY), value=0.9855)
-    assert words(tmp_path, HIGHWAY) == []
-    other = experiment_of(HIGHWAY, batch_size=20)
-    write_run(tmp_path / "other", other, value=0.9894)
-    write_run(tmp_path / "more", experiment_of(HIGHWAY, batch_size=50), value=0.9)
-    assert words(tmp_path, HIGHWAY) == ["with batches of 20: 98.94 %"]
-    write_run(tmp_path / "second", replace(other, seed=1), value=0.9884)
-    assert words(tmp_path, HIGHWAY) == ["with batches of 20: 98.89 ± 0.07 %, 2 seeds"]
-    assert words(tmp_path, "highway-mnist/lrd-1024-256") == []
-    assert "0.28 points; with batches of 20: 98.89" in readme_results([tmp_path])
+    # Micro perplexities of made-up runs are 0.99 times their value.
+    write_run(tmp_path / "paper", experiment_of(LSTM), value=3.1)
+    assert words(tmp_path, LSTM) == []
+    write_run(tmp_path / "other", SPELLED, value=2.9)
+    write_run(tmp_path / "more", experiment_of(LSTM, batch_size=50), value=2.5)
+    assert words(tmp_path, LSTM) == ["with <unk> spelled out: 2.871"]
+    write_run(tmp_path / "second", replace(SPELLED, seed=1), value=2.7)
+    assert words(tmp_path, LSTM) == ["with <unk> spelled out: 2.772 ± 0.140, 2 seeds"]
+    assert words(tmp_path, "char-lm/lrd-lstm-1740-300-dropout") == []
+    assert r"+0.149; with \<unk> spelled out: 2.772" in readme_results([tmp_path])
     page = tmp_path / "page.html"
     write_page([tmp_path], page)
-    assert "0.28 points; with batches of 20: 98.89" in page.read_text()
+    assert "+0.149; with &lt;unk&gt; spelled out: 2.772" in page.read_text()
 
 
 def test_seeds_below_a_bound_are_counted(tmp_path):
@@ -61,18 +62,9 @@ def test_seeds_below_a_bound_are_counted(tmp_path):
 
 
 def test_second_runs_of_a_seed_are_in_no_mean_but_said(tmp_path):
-    for place, value in (("a", 0.98), ("b", 0.99)):
-        write_run(tmp_path / place, experiment_of(HIGHWAY, batch_size=20), value=value)
-    said = "98.00 % (a further run of seed 0, not counted: 99.00 %)"
-    assert words(tmp_path, HIGHWAY) == [f"with batches of 20: {said}"]
+    for place, value in (("a", 2.9), ("b", 2.8)):
+        write_run(tmp_path / place, SPELLED, value=value)
+    said = "2.871 (a further run of seed 0, not counted: 2.772)"
+    assert words(tmp_path, LSTM) == [f"with <unk> spelled out: {said}"]
     (trial,) = trials(group_runs(find_runs([tmp_path])))[0].rows
-    assert (trial.score, trial.left_out) == ("98.00 %", said[9:-1])
-
-
-def test_words_in_angle_brackets_are_no_element_of_a_readme(tmp_path):
-    name = "char-lm/lstm-1000-dropout"
-    write_run(tmp_path / "a", experiment_of(name), value=3.0)
-    spelled = apply_overrides(get(name), ("task.unk=spelled", "task.vocabulary=51"))
-    write_run(tmp_path / "b", spelled, value=2.9)
-    text = readme_results([tmp_path])
-    assert r"; with \<unk> spelled out: 2.871" in text and "| < 0.001 in " in text
+    assert (trial.score, trial.left_out) == ("2.871", said[7:-1])

@@ -272,10 +272,11 @@ def test_on_a_phone_a_table_says_that_it_goes_on_and_the_verdict_comes_early(ope
     assert not wide.locator("th .early").first.is_visible()
 
 
-def test_on_a_phone_the_ledger_is_stacked(open_page):
+@pytest.mark.parametrize("table", ["#judged", "[aria-label=Discrepancies] table"])
+def test_on_a_phone_claims_and_ledger_are_stacked(open_page, table):
     page = open_page(viewport={"width": 390, "height": 844})
     cells = page.eval_on_selector_all(
-        ".stacked tbody tr:first-child > *",
+        f"{table} tbody tr:first-child > *",
         """cells => cells.map(cell => {
             const box = cell.getBoundingClientRect();
             return [box.left, box.top, box.right];

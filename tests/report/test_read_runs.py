@@ -127,6 +127,15 @@ def test_a_result_with_a_word_for_a_number_is_refused(run_folder, key):
         read_run(run_folder)
 
 
+@pytest.mark.parametrize(("key", "other"), [("preset", "psmnist/gru-128"), ("seed", 7)])
+def test_a_result_of_another_run_is_refused(run_folder, key, other):
+    record = json.loads((run_folder / "result.json").read_text())
+    record[key] = other
+    (run_folder / "result.json").write_text(json.dumps(record))
+    with pytest.raises(ReportError, match=rf"is the result of .*{other}.*, but experiment\.json"):
+        read_run(run_folder)
+
+
 def test_a_folder_that_is_not_there(tmp_path):
     with pytest.raises(ReportError, match="there is no folder"):
         find_runs([tmp_path / "nowhere"])

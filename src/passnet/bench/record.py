@@ -80,12 +80,14 @@ def growth(rows: Sequence[Row]) -> list[str]:
                 key = (row.shape, row.n, getattr(row, rest), row.B, row.pass_)
                 sweeps.setdefault(key, []).append(row)
         for (_, n, other, batch, pass_), found in sweeps.items():
+            if len(found) < 2:  # the others were filtered out
+                continue
             found.sort(key=lambda row: getattr(row, size))
             times = [row.milliseconds for row in found]
             factors = ", ".join(f"{b / a:.2f}x" for a, b in pairwise(times))
             sizes = ", ".join(str(getattr(row, size)) for row in found)
             lines.append(
-                f"n={n} {rest}={other} B={batch}, {pass_}: {size} = {sizes} takes "
-                f"{', '.join(f'{t:.3f}' for t in times)} ms, {factors} for each doubling"
+                f"n={n} {rest}={other} B={batch}, {pass_}, {size} = {sizes}:\n"
+                f"  {', '.join(f'{t:.3f}' for t in times)} ms ({factors} for each doubling)"
             )
     return lines

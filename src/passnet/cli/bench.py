@@ -25,8 +25,8 @@ with the same weights, for each backend and precision that is timed; if one is w
 stops. Layers of torch.nn compute another function and are not checked.
 
 The last two columns are the ms of a row divided by passnet's in the same case and pass: above 1x
-passnet is faster. `ms / passnet` uses passnet in float32, called ordinarily; `ms / passnet alike`
-uses passnet in the row's precision and way of calling, and is empty if that was not timed.
+passnet is faster. `/ passnet` uses passnet in float32, called ordinarily; `/ alike` uses passnet
+in the row's precision and way of calling, and is empty if that was not timed.
 """
 
 
@@ -56,7 +56,9 @@ def add(commands) -> None:
         "rank, in float32, beside torch.nn's only",
     )
     parser.add_argument("--no-loops", action="store_true", help="leave out the slow Python loops")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="also write the rows as JSON")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="also write the rows as JSON, after each case"
+    )
     parser.add_argument("--commit", help="the commit that was measured, if git cannot tell")
     parser.add_argument(
         "--plot",
@@ -111,7 +113,7 @@ def _measured(args: argparse.Namespace, device: str) -> int:
         return USAGE
     rows, among = [], "float32" if args.growth else "layers" if args.no_loops else "everyone"
     for case in cases:
-        rows += measure(
+        found = measure(
             case,
             device=device,
             repeats=args.repeats,
@@ -119,32 +121,42 @@ def _measured(args: argparse.Namespace, device: str) -> int:
             steps=not args.growth,
             listener=lambda text: print(text, file=sys.stderr, flush=True),
         )
+        rows += found
         content = record(rows, device=device, measured=args.commit)
         if args.out is not None:
             write(content, args.out)
+        if not args.json:
+            print(f"{_tables(found)}\n", flush=True)
     if args.plot is not None:
         from passnet.bench.plot import draw
 
         draw(rows, args.plot)
-    print_json(content) if args.json else print("\n".join((_table(rows), *growth(rows))))
+    if args.json:
+        print_json(content)
+    elif lines := growth(rows):
+        print("\n".join(lines))
     return 0
 
 
-def _table(rows) -> str:
+def _tables(rows) -> str:
+    """One case: a table for each pass."""
     from passnet.bench.record import ratios
 
-    parts = ("shape", "n", "d", "T", "B", "pass", "contender")
-    of = {tuple(r[part] for part in parts): r for r in ratios(rows)}
-    cells = []
+    of = {(ratio["pass"], ratio["contender"]): ratio for ratio in ratios(rows)}
+    found: dict[str, list[tuple[str, ...]]] = {}
     for row in rows:
-        key = (row.shape, row.n, row.d, row.T, row.B, row.pass_, row.contender)
-        times = [_times(of.get(key, {}).get(name)) for name in ("ratio", "like")]
+        ratio = of.get((row.pass_, row.contender), {})
+        times = [_times(ratio.get(name)) for name in ("ratio", "like")]
         memory = "-" if row.peak_bytes is None else f"{row.peak_bytes / 2**20:.1f}"
-        case = f"{row.shape} n={row.n} d={row.d} T={row.T} B={row.B}"
-        contender = row.contender + (f" ({row.backend})" if row.backend else "")
-        cells.append((case, row.pass_, contender, f"{row.milliseconds:.3f}", memory, *times))
-    divided = ("ms / passnet", "ms / passnet alike")
-    return table(("case", "pass", "contender", "ms", "MiB", *divided), cells)
+        named = row.backend is None or row.backend in row.contender.split()
+        contender = row.contender if named else f"{row.contender} ({row.backend})"
+        cells = (contender, f"{row.milliseconds:.3f}", memory, *times)
+        found.setdefault(row.pass_, []).append(cells)
+    case = rows[0]
+    title = f"{case.shape} n={case.n} d={case.d} T={case.T} B={case.B}"
+    header = ("ms", "MiB", "/ passnet", "/ alike")
+    tables = [table((pass_, *header), cells, right=header) for pass_, cells in found.items()]
+    return "\n\n".join((title, *tables))
 
 
 def _times(ratio: float | None) -> str:

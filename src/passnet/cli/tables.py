@@ -7,11 +7,17 @@ from collections.abc import Sequence
 from typing import Any
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Columns two spaces apart."""
+def table(
+    header: Sequence[str], rows: Sequence[Sequence[object]], *, right: Sequence[str] = ()
+) -> str:
+    """Columns two spaces apart, words to the left and what is below the headings `right` there."""
     lines = [[str(cell) for cell in line] for line in (header, *rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)
+    sides = [str.rjust if name in right else str.ljust for name in header]
+    return "\n".join(
+        "  ".join(side(*of) for side, *of in zip(sides, line, widths, strict=True)).rstrip()
+        for line in lines
+    )
 
 
 def print_json(value: Any) -> None:

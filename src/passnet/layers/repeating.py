@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
+import torch
 from torch import Tensor, nn
 
 from passnet.layers.stack import scan_call
@@ -105,7 +106,8 @@ def _way(layer: RecurrentLayer, x: Tensor, parameters: Sequence[Tensor]) -> _Way
     """The short way, if there is one and a call reads its tensors as they are stored."""
     layer._read(x, None, None)  # which raises where a full call does
     tensors, start = _read(layer, x, parameters), (None,) * len(layer.state_names)
-    call = scan_call(layer, layer._at(0), tensors[0], None, x.dtype, start, None, False)
+    with torch.no_grad():  # who counts what a call saves, as for a checkpoint, must not see it
+        call = scan_call(layer, layer._at(0), tensors[0], None, x.dtype, start, None, False)
     asked = choose(layer._backends(), layer.backend, call).again(call)
     live, fixed, _ = call.flatten()
     places = {id(tensor): place for place, tensor in enumerate(tensors)}

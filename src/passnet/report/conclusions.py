@@ -163,6 +163,5 @@ CONCLUSIONS = (
         "appendix A.1",
         (_HIGHWAY_DIAGONAL, _HIGHWAY),
         (no_worse(_HIGHWAY, _HIGHWAY_DIAGONAL),),
-        with_others=True,
     ),
 )

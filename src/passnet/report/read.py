@@ -100,7 +100,7 @@ def read_run(path: Path, *, place: str | None = None) -> Run:
     except ConfigurationError as error:
         raise ReportError(f"{file} cannot be understood: {error}") from error
     evaluations, reached = _read_metrics(path / METRICS_FILE)
-    outcome = _read_outcome(path / RESULT_FILE)
+    outcome = _read_outcome(path / RESULT_FILE, experiment)
     return Run(
         path=path,
         place=place or path.name,
@@ -169,13 +169,13 @@ def _read_metrics(path: Path) -> tuple[tuple[Point, ...], int]:
     return tuple(points), reached
 
 
-def _read_outcome(path: Path) -> Outcome | None:
+def _read_outcome(path: Path, experiment: Experiment) -> Outcome | None:
     if not path.exists():
         return None
     record = _read_json(path)
     try:
         selected = record.get("selected_update")
-        return Outcome(
+        found = Outcome(
             metric=str(record["metric"]),
             value=_score(record["value"]),
             updates=int(record["updates"]),
@@ -192,10 +192,17 @@ def _read_outcome(path: Path) -> Outcome | None:
             validation=_scores(record, "validation"),
             chance=_scores(record, "chance"),
         )
+        run = record["preset"], record["seed"]
     except KeyError as error:
         raise ReportError(f"{path} is damaged: it has no {error.args[0]!r}") from error
     except (TypeError, ValueError, AttributeError) as error:
         raise ReportError(f"{path} is damaged: {error}") from error
+    if run != (experiment.name, experiment.seed):
+        raise ReportError(
+            f"{path} is the result of {run[0]} seed {run[1]}, but {EXPERIMENT_FILE} beside it is "
+            f"of {experiment.name} seed {experiment.seed}: one of them is not of this run"
+        )
+    return found
 
 
 def _scores(record: dict[str, Any], key: str) -> Scores:
