@@ -15,7 +15,9 @@ def table(
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     sides = [str.rjust if name in right else str.ljust for name in header]
     return "\n".join(
-        "  ".join(side(*of) for side, *of in zip(sides, line, widths, strict=True)).rstrip()
+        "  ".join(
+            side(cell, width) for side, cell, width in zip(sides, line, widths, strict=True)
+        ).rstrip()
         for line in lines
     )
 
