@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pack_sequence
 
 import passnet
 from passnet.compression import fitting
-from passnet.compression.compress import UNSEEN
+from passnet.compression.compress import UNSEEN, _moments
 from passnet.layers.entering import entering
 
 LRD = passnet.LowRankPlusDiagonal(5)
@@ -266,6 +266,15 @@ def test_steps_behind_the_end_do_not_enter(bidirectional):
         torch.testing.assert_close(vectors.mT @ vectors, expected.mT @ expected)
 
 
+def test_the_mean_direction_counts_one_and_one_without_states_a_hundredth():
+    torch.manual_seed(0)
+    layer = passnet.GRU(6, 20, reset="before", init="torch").double().eval()
+    (moments,) = _moments(layer, sequences(layer, batch=1)[:3])
+    values = torch.linalg.eigvalsh(moments)
+    torch.testing.assert_close(values.mean(-1), torch.full((3,), 1.01, dtype=torch.float64))
+    torch.testing.assert_close(values[:, 0], torch.full((3,), 0.01, dtype=torch.float64))
+
+
 def test_directions_without_states_count_a_little():
     """Enough for the fit to be defined, and to keep a matrix where it costs nothing."""
     torch.manual_seed(0)
@@ -313,6 +322,11 @@ def holding(value: float) -> passnet.GRU:
             lambda: passnet.compression_error(nn.GRU(6, 20), passnet.LSTM(6, 20)),
             ValueError,
             "not two forms of one layer",
+        ),
+        (
+            lambda: passnet.compression_error(nn.GRU(6, 20, 2), nn.GRU(6, 20, bidirectional=True)),
+            ValueError,
+            "differ in their kind, units, layers or directions",
         ),
         (lambda: passnet.compression_error(nn.GRU(6, 20), 5), TypeError, "got a int: give a GRU"),
     ],

@@ -126,6 +126,8 @@ def read_sequences(
             "the input is a nested tensor: give a padded one (torch.nested.to_padded_tensor) and "
             "lengths=, or a PackedSequence"
         )
+    if given.layout is not torch.strided:
+        raise TypeError(f"the input is {given.layout}: give a dense one, with .to_dense()")
     features = given.is_floating_point()
     if not features and given.dtype not in SYMBOL_TYPES:
         raise TypeError(
