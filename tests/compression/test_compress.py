@@ -153,6 +153,9 @@ def test_what_is_frozen_stays_frozen():
     frozen = {name for name, p in small.named_parameters() if not p.requires_grad}
     assert frozen == {f"cells.0.recurrent.{name}" for name in ("expand", "project", "diagonal")}
     assert small.training and small.cells[0].recurrent.training
+    in_part = passnet.GRU(6, 20, matrix=passnet.LowRank(12))
+    in_part.cells[0].recurrent.expand.requires_grad_(False)
+    assert all(p.requires_grad for p in passnet.compress(in_part, LRD).parameters())
 
 
 def test_states_that_were_never_anywhere_leave_the_matrices_alone():
@@ -273,6 +276,17 @@ def test_the_mean_direction_counts_one_and_one_without_states_a_hundredth():
     values = torch.linalg.eigvalsh(moments)
     torch.testing.assert_close(values.mean(-1), torch.full((3,), 1.01, dtype=torch.float64))
     torch.testing.assert_close(values[:, 0], torch.full((3,), 0.01, dtype=torch.float64))
+
+
+def test_products_of_states_in_half_precision_are_summed_in_double():
+    torch.manual_seed(0)
+    layer = passnet.GRU(6, 20, init="torch").to(torch.bfloat16).eval()
+    x = sequences(layer).to(torch.bfloat16)
+    (moments,), (vectors,) = _moments(layer, x), entering(layer, x)
+    second = vectors.double().mT @ vectors.double()
+    mean = second.diagonal(dim1=-2, dim2=-1).mean()
+    eye = torch.eye(20, dtype=torch.float64)
+    torch.testing.assert_close(moments, second / mean + UNSEEN * eye)
 
 
 def test_directions_without_states_count_a_little():

@@ -11,7 +11,7 @@ import torch
 from structures import MAIN, SIZE, STRUCTURES
 from torch import nn
 from torch.nn.utils import prune
-from torch.nn.utils.rnn import pack_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence
 from torch.testing import assert_close
 
 import passnet
@@ -354,6 +354,33 @@ def test_what_cannot_be_a_program_is_a_sentence(place, module, inputs, error, se
     with pytest.raises(error, match=sentence):
         passnet.export_onnx(module, inputs, place)
     assert not place.exists()
+
+
+def test_a_model_that_packs_is_told_of_lengths_and_nothing_else_is_said(place, capfd):
+    class Packing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = passnet.GRU(WIDTH, SIZE, matrix=LRD)
+
+        def forward(self, x, lengths):
+            return self.rnn(pack_padded_sequence(x, lengths, enforce_sorted=False))[1]
+
+    capfd.readouterr()
+    with pytest.raises(Unexportable, match="give a padded batch and lengths="):
+        passnet.export_onnx(Packing(), (draw(4, 3, WIDTH), torch.tensor([4, 2, 1])), place)
+    assert capfd.readouterr() == ("", "")
+
+
+class Telling(nn.Module):
+    def forward(self, x):
+        print("here", file=sys.stderr)
+        return 2 * x
+
+
+def test_what_a_module_says_itself_is_not_lost(place, capfd):
+    passnet.export_onnx(Telling(), draw(4, 3), place)
+    # On the example, twice while it is read, and twice beside the program.
+    assert capfd.readouterr().err.count("here") == 5
 
 
 def test_places_and_names(tmp_path):

@@ -216,6 +216,10 @@ def _check_symbols(x: Tensor, input_size: int) -> None:
 def _unpack(packed: PackedSequence, lengths, input_size: int) -> Sequences:
     if lengths is not None:
         raise ValueError("lengths given with a PackedSequence, which has its own: drop one")
+    if torch.compiler.is_exporting():
+        raise ValueError(
+            "the sizes of a PackedSequence are unknown here: give a padded batch and lengths="
+        )
     sizes = packed.batch_sizes
     if sizes.numel() < 1 or bool((sizes[1:] > sizes[:-1]).any()) or int(sizes.min()) < 1:
         raise ValueError(
