@@ -10,7 +10,7 @@ from torch.nn.utils.rnn import pack_sequence
 
 import passnet
 from passnet.compression import fitting
-from passnet.compression.compress import UNSEEN
+from passnet.compression.compress import UNSEEN, _moments
 from passnet.layers.entering import entering
 
 LRD = passnet.LowRankPlusDiagonal(5)
@@ -153,6 +153,9 @@ def test_what_is_frozen_stays_frozen():
     frozen = {name for name, p in small.named_parameters() if not p.requires_grad}
     assert frozen == {f"cells.0.recurrent.{name}" for name in ("expand", "project", "diagonal")}
     assert small.training and small.cells[0].recurrent.training
+    in_part = passnet.GRU(6, 20, matrix=passnet.LowRank(12))
+    in_part.cells[0].recurrent.expand.requires_grad_(False)
+    assert all(p.requires_grad for p in passnet.compress(in_part, LRD).parameters())
 
 
 def test_states_that_were_never_anywhere_leave_the_matrices_alone():
@@ -266,6 +269,26 @@ def test_steps_behind_the_end_do_not_enter(bidirectional):
         torch.testing.assert_close(vectors.mT @ vectors, expected.mT @ expected)
 
 
+def test_the_mean_direction_counts_one_and_one_without_states_a_hundredth():
+    torch.manual_seed(0)
+    layer = passnet.GRU(6, 20, reset="before", init="torch").double().eval()
+    (moments,) = _moments(layer, sequences(layer, batch=1)[:3])
+    values = torch.linalg.eigvalsh(moments)
+    torch.testing.assert_close(values.mean(-1), torch.full((3,), 1.01, dtype=torch.float64))
+    torch.testing.assert_close(values[:, 0], torch.full((3,), 0.01, dtype=torch.float64))
+
+
+def test_products_of_states_in_half_precision_are_summed_in_double():
+    torch.manual_seed(0)
+    layer = passnet.GRU(6, 20, init="torch").to(torch.bfloat16).eval()
+    x = sequences(layer).to(torch.bfloat16)
+    (moments,), (vectors,) = _moments(layer, x), entering(layer, x)
+    second = vectors.double().mT @ vectors.double()
+    mean = second.diagonal(dim1=-2, dim2=-1).mean()
+    eye = torch.eye(20, dtype=torch.float64)
+    torch.testing.assert_close(moments, second / mean + UNSEEN * eye)
+
+
 def test_directions_without_states_count_a_little():
     """Enough for the fit to be defined, and to keep a matrix where it costs nothing."""
     torch.manual_seed(0)
@@ -313,6 +336,11 @@ def holding(value: float) -> passnet.GRU:
             lambda: passnet.compression_error(nn.GRU(6, 20), passnet.LSTM(6, 20)),
             ValueError,
             "these layers do not match",
+        ),
+        (
+            lambda: passnet.compression_error(nn.GRU(6, 20, 2), nn.GRU(6, 20, bidirectional=True)),
+            ValueError,
+            "differ in their kind, units, layers or directions",
         ),
         (lambda: passnet.compression_error(nn.GRU(6, 20), 5), TypeError, "got a int: give a GRU"),
     ],

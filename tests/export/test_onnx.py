@@ -11,7 +11,7 @@ import torch
 from structures import MAIN, SIZE, STRUCTURES
 from torch import nn
 from torch.nn.utils import prune
-from torch.nn.utils.rnn import pack_sequence
+from torch.nn.utils.rnn import pack_padded_sequence, pack_sequence
 from torch.testing import assert_close
 
 import passnet
@@ -99,6 +99,8 @@ def test_given_states_and_lengths(place, layer):
 
     signature = passnet.export_onnx(rnn, given(3, 4), place)
     names = list(rnn.state_names)
+    assert signature.inputs["input"] == ("batch", "steps", WIDTH)
+    assert signature.inputs["lengths"] == ("batch",)
     assert list(signature.inputs) == ["input", *names, "lengths"]
     assert list(signature.outputs) == ["output", *(f"next_{name}" for name in names)]
     x, states, lengths = given(7, 5)
@@ -111,6 +113,45 @@ def test_unbatched_sequences_keep_no_batch(place):
     assert signature.inputs == {"input": ("steps", WIDTH)}
     x = draw(9, WIDTH, seed=2)
     assert_close(answers(place, x), flat(rnn(x)))
+
+
+def test_symbols_that_a_layer_reads_itself(place):
+    rnn = filled(passnet.LSTM(WIDTH, SIZE, matrix=LRD, zoneout=0.25))
+    example = torch.arange(12).reshape(4, 3).int() % WIDTH
+    signature = passnet.export_onnx(rnn, (example, None, torch.tensor([4, 2, 1])), place)
+    assert signature.inputs == {"input": ("steps", "batch"), "lengths": ("batch",)}
+    symbols, lengths = torch.arange(14).reshape(7, 2).int() % WIDTH, torch.tensor([7, 3])
+    symbols[3:, 1] = -1
+    assert_close(answers(place, symbols, lengths), flat(rnn(symbols, None, lengths)))
+
+
+def test_sequences_of_two_lengths_that_were_one_tensor(place):
+    class Two(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = passnet.GRU(WIDTH, SIZE, matrix=LRD)
+
+        def forward(self, source, target):
+            return self.rnn(target, self.rnn(source)[1])[0]
+
+    model, x = filled(Two()), draw(4, 3, WIDTH)
+    signature = passnet.export_onnx(model, (x, x), place)
+    assert str(signature) == (
+        "source [steps, batch, 5], target [steps_, batch, 5] -> output [steps_, batch, 8]"
+    )
+    source, target = draw(9, 6, WIDTH, seed=2), draw(2, 6, WIDTH, seed=3)
+    assert_close(answers(place, source, target), [model(source, target)])
+
+
+def test_a_loop_holds_only_what_changes_and_no_foreign_operators(place):
+    passnet.export_onnx(filled(passnet.GRU(WIDTH, SIZE, matrix=LRD)), draw(4, 3, WIDTH), place)
+    model = onnx.load(place)
+    onnx.checker.check_model(model, full_check=True)
+    assert {part.domain for part in model.opset_import} == {""}
+    (scan,) = (node for node in model.graph.node if node.op_type == "Scan")
+    (body,) = (part.g for part in scan.attribute if part.name == "body")
+    assert not {"Transpose", "Constant"} & {node.op_type for node in body.node}
+    assert not body.initializer
 
 
 def test_highway(place):
@@ -228,14 +269,28 @@ def test_scores_that_are_masked_may_be_infinite(place):
 
 
 class Otherwise(nn.Module):
+    def __init__(self, exported, answer=lambda x: x) -> None:
+        super().__init__()
+        self.exported, self.answer = exported, answer
+
     def forward(self, x):
-        return x + 1 if torch.compiler.is_exporting() else x
+        return (self.exported if torch.compiler.is_exporting() else self.answer)(x)
 
 
-def test_a_program_that_computes_something_else_is_not_written(place):
+@pytest.mark.parametrize(
+    ("exported", "answer", "words"),
+    [
+        (lambda x: x * 1.001, lambda x: x, "differs from PyTorch's by 1.0e-03 of its size, for"),
+        (lambda x: (100 * x).int(), lambda x: (100 * x).int() + 1, "differs from PyTorch's by "),
+        (lambda x: x.double(), lambda x: x, r"is float64 \[4, 4\] in ONNX and float32 \[4, 4\] in"),
+        (lambda x: x * 4, lambda x: x * len(x), r"inputs of .*\(5, 6\)"),
+        (lambda x: x * x.shape[1], lambda x: x * x.shape[0], r"inputs of .*\(5, 6\)"),
+    ],
+)
+def test_a_program_that_computes_something_else_is_not_written(place, exported, answer, words):
     place.write_bytes(b"before")
-    with pytest.raises(Disagreement, match=r"output differs from PyTorch's by .* nothing was writ"):
-        passnet.export_onnx(Otherwise(), draw(4, 3), place)
+    with pytest.raises(Disagreement, match=f"output .*{words}.* nothing was written"):
+        passnet.export_onnx(Otherwise(exported, answer), draw(4, 4), place)
     assert place.read_bytes() == b"before" and list(place.parent.iterdir()) == [place]
 
 
@@ -248,18 +303,11 @@ class Returning(nn.Module):
         return self.answer(x)
 
 
-@pytest.mark.parametrize("wrong", [torch.inf, torch.nan, 3.0])
-def test_an_infinite_number_is_compared_as_such(place, wrong):
-    class Wrong(nn.Module):
-        def forward(self, x):
-            return x / 0 if torch.compiler.is_exporting() else torch.full_like(x, wrong)
-
-    given = torch.ones(4, 3)
-    if wrong == torch.inf:
-        assert passnet.export_onnx(Wrong(), given, place)
-        given = -given
+@pytest.mark.parametrize("answer", [-torch.inf, torch.nan, 3.0])
+def test_an_infinite_number_is_compared_as_such(place, answer):
+    module = Otherwise(lambda x: x / 0, lambda x: torch.full_like(x, answer))
     with pytest.raises(Disagreement, match=r"differs from PyTorch's by .* nothing was written"):
-        passnet.export_onnx(Wrong(), given, place)
+        passnet.export_onnx(module, torch.ones(4, 3), place)
 
 
 class Halved(nn.Module):
@@ -306,6 +354,33 @@ def test_what_cannot_be_a_program_is_a_sentence(place, module, inputs, error, se
     with pytest.raises(error, match=sentence):
         passnet.export_onnx(module, inputs, place)
     assert not place.exists()
+
+
+def test_a_model_that_packs_is_told_of_lengths_and_nothing_else_is_said(place, capfd):
+    class Packing(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.rnn = passnet.GRU(WIDTH, SIZE, matrix=LRD)
+
+        def forward(self, x, lengths):
+            return self.rnn(pack_padded_sequence(x, lengths, enforce_sorted=False))[1]
+
+    capfd.readouterr()
+    with pytest.raises(Unexportable, match="give a padded batch and lengths="):
+        passnet.export_onnx(Packing(), (draw(4, 3, WIDTH), torch.tensor([4, 2, 1])), place)
+    assert capfd.readouterr() == ("", "")
+
+
+class Telling(nn.Module):
+    def forward(self, x):
+        print("here", file=sys.stderr)
+        return 2 * x
+
+
+def test_what_a_module_says_itself_is_not_lost(place, capfd):
+    passnet.export_onnx(Telling(), draw(4, 3), place)
+    # On the example, twice while it is read, and twice beside the program.
+    assert capfd.readouterr().err.count("here") == 5
 
 
 def test_places_and_names(tmp_path):

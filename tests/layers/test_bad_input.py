@@ -365,3 +365,8 @@ def test_complex_units_refuse_half_precision_when_they_are_called(dtype):
     rnn = passnet.UnitaryRNN(5, 7).to(dtype)
     with raises(ValueError, str(dtype), "torch.float32 or torch.float64"):
         rnn(torch.randn(4, 2, 5, dtype=dtype))
+
+
+def test_a_sparse_tensor_is_named():
+    with raises(TypeError, "the input is torch.sparse_coo", ".to_dense()"):
+        passnet.GRU(5, 7)(torch.ones(3, 2, 5).to_sparse())

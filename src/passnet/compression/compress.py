@@ -151,7 +151,7 @@ def _moments(layer: RecurrentLayer, inputs: Inputs | None) -> Iterator[Tensor]:
 
 def _square(matrices: Tensor, moments: Tensor) -> Tensor:
     """The mean square of the products with vectors of these moments, for each gate."""
-    return ((matrices @ moments) * matrices).sum((-2, -1)).clamp_min(0)
+    return ((matrices @ moments) * matrices).sum((-2, -1))
 
 
 def _filled(

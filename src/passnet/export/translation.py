@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import redirect_stderr
+from io import StringIO
 from typing import Any
 
 import onnx_ir as ir
@@ -49,11 +52,14 @@ def _read(module: nn.Module, given: tuple[Any, ...], shapes: Iterable[Sizes]) ->
     free = ShapesCollection()
     for tensor, shape in zip(_tensors(given), shapes, strict=True):
         free[tensor] = [Dim.STATIC if isinstance(size, int) else Dim.AUTO for size in shape]
-    sizes = free.dynamic_shapes(module, given)
+    sizes, said = free.dynamic_shapes(module, given), StringIO()
     try:
-        return torch.export.export(module, given, dynamic_shapes=sizes, strict=False)
+        with redirect_stderr(said):  # to which it prints its whole graph when it fails
+            program = torch.export.export(module, given, dynamic_shapes=sizes, strict=False)
     except Exception as error:  # of many kinds, which are PyTorch's own
         raise Unexportable(_reason(module, "torch.export", error)) from error
+    sys.stderr.write(said.getvalue())
+    return program
 
 
 def _found(program: ExportedProgram, given: tuple[Any, ...]) -> list[Sizes]:

@@ -126,6 +126,8 @@ def read_sequences(
             "the input is a nested tensor: give a padded one (torch.nested.to_padded_tensor) and "
             "lengths=, or a PackedSequence"
         )
+    if given.layout is not torch.strided:
+        raise TypeError(f"the input is {given.layout}: give a dense one, with .to_dense()")
     features = given.is_floating_point()
     if not features and given.dtype not in SYMBOL_TYPES:
         raise TypeError(
@@ -217,6 +219,10 @@ def _check_symbols(x: Tensor, input_size: int) -> None:
 def _unpack(packed: PackedSequence, lengths, input_size: int) -> Sequences:
     if lengths is not None:
         raise ValueError("lengths given with a PackedSequence, which has its own: drop one")
+    if torch.compiler.is_exporting():
+        raise ValueError(
+            "the sizes of a PackedSequence are unknown here: give a padded batch and lengths="
+        )
     sizes = packed.batch_sizes
     if sizes.numel() < 1 or bool((sizes[1:] > sizes[:-1]).any()) or int(sizes.min()) < 1:
         raise ValueError(
