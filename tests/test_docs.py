@@ -179,6 +179,13 @@ def test_links_and_anchors_lead_somewhere(page):
             assert not anchor or anchor in anchors(target), link
 
 
+@pytest.mark.parametrize("page", [*(ROOT / "docs").rglob("*.md")], ids=lambda page: page.name)
+def test_files_of_timings_that_a_page_names_are_there(page):
+    there = {path.name for path in (ROOT / "benchmarks" / "results").rglob("*.json")}
+    for name in re.findall(r"(?:\d{4}-\d\d-\d\d|…)-[\w-]+\.json", page.read_text()):
+        assert any(file.endswith(name.lstrip("…").replace("-N", "-1")) for file in there), name
+
+
 def test_the_rows_of_the_paper_are_those_of_the_presets():
     found = re.findall(r"^\| `([a-z]+[a-z0-9-]*/[a-z0-9-]+)` \| (.*) \|$", FROM_TORCH, re.M)
     assert len(found) >= 6

@@ -198,8 +198,10 @@ def test_input_masks_per_step_scale_the_whole_contribution():
 @each_kind
 @pytest.mark.parametrize("per", ["feature", "step"])
 @pytest.mark.parametrize("bias", [True, False])
-def test_dropped_symbols_are_dropped_one_hot_vectors(kind, per, bias):
+@pytest.mark.parametrize("both_ways", [False, True])
+def test_dropped_symbols_are_dropped_one_hot_vectors(kind, per, bias, both_ways):
     options = {"dropout_input": 0.5, "dropout_input_per": per, "bias": bias}
+    options |= {"bidirectional": both_ways}
     layer = randomised(KINDS[kind](M, SIZE, **options))
     double = KINDS[kind](M, SIZE, dtype=torch.float64, **options)
     double.load_state_dict(layer.state_dict())

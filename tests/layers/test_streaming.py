@@ -49,6 +49,29 @@ def test_steps_are_the_sequence(kind, spec, layers, grad):
 
 
 @each_kind
+@pytest.mark.parametrize("layers", [1, 2])
+def test_a_final_state_is_no_view_of_the_outputs(kind, layers):
+    layer = randomised(KINDS[kind](M, SIZE, layers))
+    for _ in range(3):  # a call that is made again may go another way
+        output, state = layer(signed(T, B, M))
+        before = output.detach().clone()
+        for part in state if isinstance(state, tuple) else (state,):
+            part.detach_().zero_()  # as between two pieces of a long sequence
+        assert torch.equal(output, before) and output.requires_grad
+
+
+@each_kind
+@each_mode
+def test_steps_with_zoneout_keep_what_it_keeps_on_average(kind, grad):
+    layer = KINDS[kind](M, SIZE, matrix=passnet.LowRankPlusDiagonal(3), zoneout=0.3)
+    randomised(layer).eval()
+    x = signed(T, B, M)
+    with torch.set_grad_enabled(grad):
+        got = stepped(layer, x)
+    assert_all_accurate(got, reference=flat(*layer(x)), truth=flat(*doubled(layer)(x.double())))
+
+
+@each_kind
 @pytest.mark.parametrize("spec", STRUCTURES.values(), ids=STRUCTURES)
 def test_one_step_is_a_sequence_of_one_bit_for_bit(kind, spec):
     layer = randomised(KINDS[kind](M, SIZE, 2, matrix=spec, learn_initial_state=True))

@@ -12,7 +12,7 @@ import torch
 import passnet
 from passnet.ops.cuda import chain, engine, libcuda
 from passnet.ops.cuda import driver as cuda_driver
-from passnet.ops.cuda.call import Call
+from passnet.ops.cuda.call import Call, refuses_anywhere
 from passnet.ops.cuda.launches import Launch
 
 OURS, ANOTHER, STREAM = 0x1000, 0x2000, 7
@@ -43,6 +43,12 @@ def test_equal_descriptions_are_looked_up_alike():
     one, other = Call(*call), Call(*call)
     assert one == other and hash(one) == hash(other)
     assert one != Call(*call[:-1], True)
+
+
+def test_a_type_that_no_kernel_computes_in_is_named():
+    wide = Call("gru_after", 128, 24, torch.float64)
+    said = "the CUDA scan computes float32, bfloat16 and float16, not float64"
+    assert refuses_anywhere(wide) == said
 
 
 class Driver:

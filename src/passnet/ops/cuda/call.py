@@ -125,7 +125,8 @@ def describe(call: ScanCall, cell: Cell) -> Call:
 def refuses_anywhere(call: Call) -> str | None:
     """Why no CUDA kernel takes this call, or None."""
     if call.dtype not in ELEMENTS:
-        return f"the CUDA scan computes float32, bfloat16 and float16, not {call.dtype}"
+        given = str(call.dtype).removeprefix("torch.")
+        return f"the CUDA scan computes float32, bfloat16 and float16, not {given}"
     if call.inner_bias and call.cell != "gru_after":
         return "inner_bias belongs to the GRU that resets after its matrix"
     return None

@@ -88,7 +88,8 @@ class HighwayKernels:
             if tensor.device.type != self.device_type:
                 return f"the CUDA kernels run on a GPU and this call is on {tensor.device.type}"
             if tensor.dtype != torch.float32:
-                return f"the CUDA kernels of Highway compute in float32, not {tensor.dtype}"
+                given_type = str(tensor.dtype).removeprefix("torch.")
+                return f"the CUDA kernels of Highway compute in float32, not {given_type}"
             if tensor.numel() == 0:
                 return "there is nothing to compute"
         kind = stand_in(*given)

@@ -32,7 +32,8 @@ class CudaUnitary(Engine[UnitaryScan]):
     def refuses(self, call: UnitaryScan) -> str | None:
         reason = refuses_device(call.device, call.structure)
         if reason is None and call.dtype != torch.float32:
-            reason = f"the CUDA scan of complex units computes in float32, not {call.dtype}"
+            given = str(call.dtype).removeprefix("torch.")
+            reason = f"the CUDA scan of complex units computes in float32, not {given}"
         return reason or self._refuses_size(call.shape[-1], call.device)
 
     # Layouts are searched in Python that a tracer must not walk through.
