@@ -140,13 +140,18 @@ def test_a_truth_that_another_loop_contradicts_is_none(monkeypatch, factor):
         checked(AFTER, found)
 
 
+LOOP_PARAMETERS = (
+    "inputs.1.weight",
+    "inputs.1.bias",
+    "expand.1.weight",
+    "project.1.weight",
+    "diagonal.1",
+)
+
+
 @pytest.mark.parametrize(
     ("theirs", "own"),
-    zip(
-        ("inputs.1.weight", "inputs.1.bias", "expand.1.weight", "project.1.weight", "diagonal.1"),
-        PARAMETERS,
-        strict=True,
-    ),
+    list(zip(LOOP_PARAMETERS, PARAMETERS, strict=True)),
 )
 def test_a_truth_whose_gradients_another_loop_contradicts_is_none(monkeypatch, theirs, own):
     weights_of = LoopRNN.weights_of
