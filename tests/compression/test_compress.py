@@ -143,7 +143,9 @@ def test_half_precision_is_fitted_in_more():
     small = passnet.compress(layer, passnet.LowRank(20))
     assert small.cells[0].recurrent.expand.dtype == torch.bfloat16
     x = sequences(layer).to(torch.bfloat16)
-    torch.testing.assert_close(small(x)[0], layer(x)[0], rtol=0.0, atol=0.02)
+    # Weights and products of two factors are rounded where those of one matrix were.
+    few_roundings = 3 * torch.finfo(torch.bfloat16).eps
+    torch.testing.assert_close(small(x)[0], layer(x)[0], rtol=0.0, atol=few_roundings)
 
 
 def test_what_is_frozen_stays_frozen():
