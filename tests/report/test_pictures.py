@@ -27,7 +27,7 @@ def home(tmp_path):
     return tmp_path
 
 
-def write_timings(home, *, ours):
+def write_timings(home, *, ours, device="cuda"):
     folder = home / "timings"
     folder.mkdir(exist_ok=True)
     shape = {"shape": "copy: GRU", "n": 128, "d": 24, "T": 10, "B": 2, "peak_bytes": 1}
@@ -35,7 +35,7 @@ def write_timings(home, *, ours):
         shape | {"pass": "forward+backward", "contender": name, "milliseconds": milliseconds}
         for name, milliseconds in (("passnet", ours), ("nn.GRU", 5.0))
     ]
-    content = {"machine": {"device": "cuda"}, "rows": rows}
+    content = {"machine": {"device": device}, "rows": rows}
     (folder / "2026-01-01.json").write_text(json.dumps(content))
 
 
@@ -54,7 +54,7 @@ def texts(path):
 def test_they_show_the_numbers_of_the_files(home):
     assert update(home) is True
     speed, accuracy = (home / name for name in PICTURES)
-    assert {"GRU 128, rank 24", "2.5x", "One H200"} <= set(texts(speed))
+    assert {"GRU 128, rank 24", "2.5x", "cuda"} <= set(texts(speed))
     words = texts(accuracy)
     assert {"GRU 128", "coRNN 128", "passnet, the paper's protocol"} <= set(words)
     assert not {text for text in words if text.isdigit() and int(text) < 80}  # numbers of a list
@@ -75,6 +75,23 @@ def test_they_are_drawn_again_only_where_their_data_changed(home):
     write_run(home / "results" / "b", experiment_of("psmnist/lr-gru-128-24"), value=0.9)
     update(home)
     assert (home / "docs/accuracy.svg").read_bytes() != before["docs/accuracy.svg"]
+
+
+def test_the_machine_is_that_of_the_timings(home):
+    update(home)
+    write_timings(home, ours=2.0, device="cuda (made up)")
+    assert "docs/speed.svg" in (disagreement(home) or "")
+    update(home)
+    assert "cuda (made up)" in texts(home / "docs/speed.svg")
+
+
+def test_a_layer_that_is_slower_is_shown(home):
+    write_timings(home, ours=10.0)
+    update(home)
+    (axis,) = re.findall(
+        r"a log scale with values from ([\d.]+) to", (home / "docs/speed.svg").read_text()
+    )
+    assert float(axis) < 0.5 and "0.50x" in texts(home / "docs/speed.svg")
 
 
 def test_one_that_is_missing_is_noticed(home):

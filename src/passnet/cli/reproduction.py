@@ -96,7 +96,8 @@ def _publishing(experiment: Experiment, places: Places, listener: Listener) -> L
 
 
 def rebuild(places: Places, page: Path, benchmarks: Path | None) -> list[Path]:
-    """Write the page, and the tables of a README.md beside the results that has the marks for them.
+    """Write the page, and the tables and pictures of a README.md beside the results that has the
+    marks for them.
 
     Without `benchmarks` the page has the timings in benchmarks/results beside the results, if any.
     """

@@ -41,19 +41,18 @@ _CONFIG = {
 
 def speed_picture(groups: Sequence[Group], speed: Sequence[SpeedFile]) -> dict[str, Any] | None:
     """Bars of how many times as fast as torch.nn each layer is, on a GPU and on a CPU."""
-    found = spans(speed)
+    found = [span for span in spans(speed) if span.column in (CALLED, ON_A_CPU)]
     if not found:
         return None
-    sides = (
-        _bars([span for span in found if span.column == CALLED], "One H200"),
-        _bars([span for span in found if span.column == ON_A_CPU], "Two CPU cores"),
-    )
-    return altair().hconcat(*sides).resolve_scale(x="shared").to_dict()
+    ends = [0.9 * min(1.0, *(span.low for span in found)), 1.8 * max(span.high for span in found)]
+    sides = [[span for span in found if span.column == column] for column in (CALLED, ON_A_CPU)]
+    return altair().hconcat(*(_bars(side, ends) for side in sides if side)).to_dict()
 
 
-def _bars(found: Sequence[Span], title: str) -> Any:
+def _bars(found: Sequence[Span], ends: list[float]) -> Any:
     """From 1, which is as fast, to the lowest ratio of a layer; paler from there to the highest."""
     alt = altair()
+    machines = ", ".join(sorted({machine for span in found for machine in span.machines}))
     rows = [
         {
             "layer": _named(span.layer),
@@ -61,11 +60,12 @@ def _bars(found: Sequence[Span], title: str) -> Any:
             "low": round(span.low, 3),
             "high": round(span.high, 3),
             "words": str(span),
+            "machines": machines,
         }
         for span in found
     ]
-    ticks = [1, 2, 5, 10, 20, 50]
-    scale = alt.Scale(type="log", domain=[1, 70], nice=False)
+    ticks = [k * 10**power for power in (-1, 0, 1, 2) for k in (1, 2, 5)]
+    scale = alt.Scale(type="log", domain=ends, nice=False)
     axis = alt.Axis(values=ticks, labelExpr="datum.value + 'x'", title="times as fast")
     base = alt.Chart(alt.Data(values=rows)).encode(
         y=alt.Y("layer:N", sort=None, title=None, axis=alt.Axis(ticks=False, domain=False))
@@ -79,7 +79,7 @@ def _bars(found: Sequence[Span], title: str) -> Any:
     words = base.mark_text(align="left", dx=5, fontSize=12).encode(
         x=alt.X("high:Q", scale=scale, axis=axis), text="words:N"
     )
-    return alt.layer(*bars, words).properties(width=300, height=alt.Step(22), title=title)
+    return alt.layer(*bars, words).properties(width=300, height=alt.Step(22), title=machines)
 
 
 def _named(layer: Layer) -> str:
@@ -147,7 +147,7 @@ def _data(part: Any) -> list[Any]:
         return [found for each in part for found in _data(each)]
     if not isinstance(part, dict):
         return []
-    own = [part["values"]] if isinstance(part.get("values"), list) and "values" in part else []
+    own = [part["values"]] if isinstance(part.get("values"), list) else []
     return own + [found for each in part.values() for found in _data(each)]
 
 

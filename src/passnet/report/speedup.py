@@ -21,6 +21,7 @@ class _Ratio:
 
     value: float
     untimed: tuple[str, ...]
+    machine: str
 
 
 @dataclass(frozen=True)
@@ -33,7 +34,7 @@ class Column:
     ours: tuple[str, ...] = (FLOAT32,)
     theirs: tuple[str, ...] = (FLOAT32,)
 
-    def ratio(self, times: Times) -> _Ratio | None:
+    def ratio(self, times: Times, machine: str) -> _Ratio | None:
         """Theirs over ours, of one shape in one file; None where a choice had to be from one."""
         ours, theirs = (
             {p: times[name] for p in precisions if (name := self._name(layer, p)) in times}
@@ -42,7 +43,7 @@ class Column:
         if len(ours) < min(2, len(self.ours)) or len(theirs) < min(2, len(self.theirs)):
             return None
         untimed = tuple(precision for precision in self.theirs if precision not in theirs)
-        return _Ratio(min(theirs.values()) / min(ours.values()), untimed)
+        return _Ratio(min(theirs.values()) / min(ours.values()), untimed, machine)
 
     def _name(self, layer: str, precision: str) -> ContenderName:
         return ContenderName(layer, precision, self.way)
@@ -74,13 +75,15 @@ class Layer:
 
 @dataclass(frozen=True)
 class Span:
-    """The lowest and the highest ratio of a layer's shapes, and what was not timed for them."""
+    """The lowest and the highest ratio of a layer's shapes, what was not timed for them, and the
+    machines they are from."""
 
     column: Column
     layer: Layer
     low: float
     high: float
     untimed: tuple[str, ...]
+    machines: tuple[str, ...]
 
     def __str__(self) -> str:
         low, high = (f"{numbers.significant(end, 2)}x" for end in (self.low, self.high))
@@ -132,7 +135,10 @@ def spans(files: Sequence[SpeedFile]) -> list[Span]:
             of = [ratio for shape, ratio in ratios.items() if _layer(shape) == layer]
             values = [ratio.value for ratio in of]
             untimed = sorted({precision for ratio in of for precision in ratio.untimed})
-            found.append(Span(column, layer, min(values), max(values), tuple(untimed)))
+            machines = sorted({ratio.machine for ratio in of})
+            found.append(
+                Span(column, layer, min(values), max(values), tuple(untimed), tuple(machines))
+            )
     return found
 
 
@@ -142,7 +148,7 @@ def _newest(column: Column, files: Sequence[SpeedFile]) -> dict[Shape, _Ratio]:
     for file in files:
         if file.title.startswith(column.device):
             for shape, times in _by_shape(file).items():
-                ratio = column.ratio(times)
+                ratio = column.ratio(times, file.title)
                 if ratio is not None:
                     found.setdefault(shape, ratio)
     return found
