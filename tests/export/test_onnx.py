@@ -409,5 +409,5 @@ def test_places_and_names(tmp_path):
 @pytest.mark.parametrize("package", ["onnx", "onnx_ir", "onnxscript", "onnxruntime"])
 def test_a_missing_package_is_one_sentence(place, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(Unexportable, match=rf"the package {package}: pip install 'passnet\[onnx\]"):
+    with pytest.raises(Unexportable, match=rf"package {package}: run pip install '\.\[onnx\]' in"):
         passnet.export_onnx(passnet.GRU(WIDTH, SIZE), draw(4, 3, WIDTH), place)

@@ -274,7 +274,7 @@ def _full(*_):
 @pytest.mark.parametrize("package", ["altair", "vl_convert", "jinja2"])
 def test_a_missing_package_is_one_sentence(tmp_path, monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(ReportError, match=r"pip install 'passnet\[report\]'") as error:
+    with pytest.raises(ReportError, match=r"pip install '\.\[report\]' in passnet's") as error:
         write_page([], tmp_path / "report.html")
     assert package in str(error.value)
     assert not (tmp_path / "report.html").exists()

@@ -21,7 +21,7 @@ def add(commands) -> None:
         "sequences. The file is only written if ONNX Runtime gives the same numbers. A character "
         "model takes a state and returns the next one (start with zeros), so that it can read a "
         "text in pieces; its symbols are in the file's metadata. Needs: pip install "
-        "'passnet[onnx]'.",
+        "'.[onnx]' in passnet's folder.",
     )
     parser.add_argument("run_folder", metavar="RUN", help="the folder of a run")
     parser.add_argument(

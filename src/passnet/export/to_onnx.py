@@ -143,7 +143,7 @@ def _check_packages() -> None:
             import_module(name)
         except ImportError as error:
             raise Unexportable(
-                f"an export needs the package {name}: pip install 'passnet[onnx]'"
+                f"an export needs the package {name}: run pip install '.[onnx]' in passnet's folder"
             ) from error
 
 

@@ -28,7 +28,8 @@ def altair() -> Any:
         import vl_convert
     except ImportError as error:
         raise ReportError(
-            f"the page needs the package {error.name}: pip install 'passnet[report]'"
+            f"the page needs the package {error.name}: run pip install '.[report]' in passnet's "
+            "folder"
         ) from error
     del jinja2, vl_convert
     return module
