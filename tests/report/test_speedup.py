@@ -6,7 +6,7 @@ import json
 
 from passnet.config.contender import PRECISIONS, WAYS, ContenderName
 from passnet.report.speed import read_speed
-from passnet.report.speedup import COLUMNS, UNTIMED, speedup_table
+from passnet.report.speedup import COLUMNS, speedup_table
 
 CALL, GRAPH, FASTEST, BOTH, CPU = (column.title for column in COLUMNS)
 LAYERS = ("passnet", "nn.GRU")
@@ -49,17 +49,15 @@ def test_every_way_of_calling_that_bench_times_is_read(tmp_path):
 
 def test_the_fastest_precision_is_taken_of_those_in_the_same_file(tmp_path):
     times = {"passnet": 2.0, "nn.GRU": 8.0, "nn.GRU tf32": 7.0, "nn.GRU bf16": 90.0}
-    write(tmp_path, "2026-01-01", "cuda", times | {"nn.GRU fp16": 6.0, "passnet bf16": 1.5})
+    times |= {"nn.GRU fp16": 6.0, "passnet bf16": 1.5, "passnet fp16": 1.6}
+    write(tmp_path, "2026-01-01", "cuda", times)
     write(tmp_path, "2026-01-02", "cuda", {"passnet": 2.0, "nn.GRU": 8.0, "nn.GRU fp16 graph": 1})
     assert cells(tmp_path) == {"128, 24": {CALL: "4.0x", FASTEST: "3.0x", BOTH: "4.0x"}}
-    assert UNTIMED not in speedup_table(read_speed(tmp_path))
 
 
-def test_precisions_that_nobody_timed_are_said(tmp_path):
+def test_without_a_precision_of_theirs_nothing_is_said_of_the_fastest(tmp_path):
     write(tmp_path, "1", "cuda", {"passnet": 1.0, "nn.GRU": 9.0, "nn.GRU bf16": 5.0})
-    assert cells(tmp_path)["128, 24"] == {CALL: "9.0x", FASTEST: f"5.0x{UNTIMED}"}
-    remark = speedup_table(read_speed(tmp_path)).splitlines()[-1]
-    assert remark == f"{UNTIMED} torch.nn in fp16 and tf32 was not timed there: it may be faster."
+    assert cells(tmp_path) == {"128, 24": {CALL: "9.0x"}}
 
 
 def test_tied_layers_have_a_row_of_their_own(tmp_path):

@@ -5,22 +5,28 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from passnet.config.contender import CALL, FLOAT32, GRAPH, OURS, PRECISIONS, ContenderName
+from passnet.config.contender import (
+    BF16,
+    CALL,
+    FLOAT32,
+    FP16,
+    GRAPH,
+    OURS,
+    PRECISIONS,
+    ContenderName,
+)
 from passnet.report import numbers
 from passnet.report.speed import MAIN, THEIRS, SpeedFile
 
 Shape = tuple[str, ...]
 Times = dict[ContenderName, float]
-UNTIMED = "†"
-"""What marks a number for which not every precision of torch.nn was timed."""
 
 
 @dataclass(frozen=True)
 class _Ratio:
-    """How many times as long theirs takes; `untimed` are precisions of theirs nobody tried."""
+    """How many times as long theirs takes."""
 
     value: float
-    untimed: tuple[str, ...]
     machine: str
 
 
@@ -35,15 +41,14 @@ class Column:
     theirs: tuple[str, ...] = (FLOAT32,)
 
     def ratio(self, times: Times, machine: str) -> _Ratio | None:
-        """Theirs over ours, of one shape in one file; None where a choice had to be from one."""
+        """Theirs over ours, of one shape in one file; None where a precision was not timed."""
         ours, theirs = (
             {p: times[name] for p in precisions if (name := self._name(layer, p)) in times}
             for layer, precisions in ((OURS, self.ours), (THEIRS, self.theirs))
         )
-        if len(ours) < min(2, len(self.ours)) or len(theirs) < min(2, len(self.theirs)):
+        if len(ours) < len(self.ours) or len(theirs) < len(self.theirs):
             return None
-        untimed = tuple(precision for precision in self.theirs if precision not in theirs)
-        return _Ratio(min(theirs.values()) / min(ours.values()), untimed, machine)
+        return _Ratio(min(theirs.values()) / min(ours.values()), machine)
 
     def _name(self, layer: str, precision: str) -> ContenderName:
         return ContenderName(layer, precision, self.way)
@@ -54,7 +59,7 @@ COLUMNS = (
     CALLED,
     Column("as one CUDA graph", GRAPH),
     Column(f"against {THEIRS}'s fastest precision", theirs=PRECISIONS),
-    Column("each in its fastest precision", ours=PRECISIONS, theirs=PRECISIONS),
+    Column("each in its fastest precision", ours=(FLOAT32, BF16, FP16), theirs=PRECISIONS),
     ON_A_CPU,
 )
 
@@ -75,29 +80,25 @@ class Layer:
 
 @dataclass(frozen=True)
 class Span:
-    """The lowest and the highest ratio of a layer's shapes, what was not timed for them, and the
-    machines they are from."""
+    """The lowest and the highest ratio of a layer's shapes, and the machines they are from."""
 
     column: Column
     layer: Layer
     low: float
     high: float
-    untimed: tuple[str, ...]
     machines: tuple[str, ...]
 
     def __str__(self) -> str:
         low, high = (f"{numbers.significant(end, 2)}x" for end in (self.low, self.high))
-        words = low if low == high else f"{low.removesuffix('x')} to {high}"
-        return words + (UNTIMED if self.untimed else "")
+        return low if low == high else f"{low.removesuffix('x')} to {high}"
 
 
 @dataclass(frozen=True)
 class Speedups:
-    """A row of words for each layer, below a header; `remark` says what the mark in some means."""
+    """A row of words for each layer, below a header."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
-    remark: str = ""
 
 
 def speedup_table(files: Sequence[SpeedFile]) -> str:
@@ -105,8 +106,7 @@ def speedup_table(files: Sequence[SpeedFile]) -> str:
     found = speedups(files)
     rule = "|---|" + "--:|" * (len(found.header) - 1)
     lines = [f"| {' | '.join(row)} |" for row in (found.header, *found.rows)]
-    table = "\n".join((lines[0], rule, *lines[1:]))
-    return f"{table}\n\n{found.remark}" if found.remark else table
+    return "\n".join((lines[0], rule, *lines[1:]))
 
 
 def speedups(files: Sequence[SpeedFile]) -> Speedups:
@@ -120,9 +120,7 @@ def speedups(files: Sequence[SpeedFile]) -> Speedups:
     for layer in sorted({span.layer for span in every}):
         words = {span.column.title: str(span) for span in every if span.layer == layer}
         rows.append((str(layer), *(words.get(title, "") for title in titles)))
-    untimed = sorted({precision for span in every for precision in span.untimed})
-    remark = f"{UNTIMED} {THEIRS} in {' and '.join(untimed)} was not timed there: it may be faster."
-    return Speedups(("units, rank", *titles), tuple(rows), remark if untimed else "")
+    return Speedups(("units, rank", *titles), tuple(rows))
 
 
 def spans(files: Sequence[SpeedFile]) -> list[Span]:
@@ -134,11 +132,8 @@ def spans(files: Sequence[SpeedFile]) -> list[Span]:
         for layer in sorted({_layer(shape) for shape in ratios}):
             of = [ratio for shape, ratio in ratios.items() if _layer(shape) == layer]
             values = [ratio.value for ratio in of]
-            untimed = sorted({precision for ratio in of for precision in ratio.untimed})
             machines = sorted({ratio.machine for ratio in of})
-            found.append(
-                Span(column, layer, min(values), max(values), tuple(untimed), tuple(machines))
-            )
+            found.append(Span(column, layer, min(values), max(values), tuple(machines)))
     return found
 
 
