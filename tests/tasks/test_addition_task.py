@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from passnet.config import AdditionTask
-from passnet.tasks import Addition, Totals
-from passnet.tasks.addition import mark
+from passnet.tasks.addition import Addition, mark
+from passnet.tasks.task import Totals
 
 
 def test_layout_by_hand() -> None:

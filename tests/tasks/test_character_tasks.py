@@ -10,8 +10,11 @@ import pytest
 import torch
 
 from passnet.config import CharacterTask
-from passnet.tasks import CharacterSentences, CharacterStream, DataError, Totals, Vocabulary
-from passnet.tasks.corpus import load_corpus
+from passnet.tasks.character_sentences import CharacterSentences
+from passnet.tasks.character_stream import CharacterStream
+from passnet.tasks.corpus import Vocabulary, load_corpus
+from passnet.tasks.data import DataError
+from passnet.tasks.task import Totals
 
 
 def text_file(folder: Path, text: str) -> Path:

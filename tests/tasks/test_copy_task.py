@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from passnet.config import CopyTask
-from passnet.tasks import Copy, Totals
-from passnet.tasks.copy import BLANK, RUN, STAGES, arrange
+from passnet.tasks.copy import BLANK, RUN, STAGES, Copy, arrange
+from passnet.tasks.task import Totals
 from passnet.training.feed import batches_at_once
 
 

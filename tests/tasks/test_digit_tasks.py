@@ -12,12 +12,14 @@ import pytest
 import torch
 
 from passnet.config import FlatMnistTask, SequentialMnistTask
-from passnet.tasks import DataError, FlatMNIST, SequentialMNIST, data
+from passnet.tasks import data
 from passnet.tasks.catalogue import CATALOGUE
+from passnet.tasks.data import DataError
 from passnet.tasks.digits import Digits, load, synthetic
-from passnet.tasks.flat_mnist import squared_hinge
+from passnet.tasks.flat_mnist import FlatMNIST, squared_hinge
 from passnet.tasks.labels import prior_scores
 from passnet.tasks.permutations import digest, pixels
+from passnet.tasks.sequential_mnist import SequentialMNIST
 
 
 def test_tiny_mnist_is_split_and_ordered(tiny_mnist: Path) -> None:

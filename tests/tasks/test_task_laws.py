@@ -21,18 +21,14 @@ from passnet.config import (
     FlatMnistTask,
     SequentialMnistTask,
 )
-from passnet.tasks import (
-    Addition,
-    Batch,
-    CharacterSentences,
-    CharacterStream,
-    Copy,
-    DataError,
-    FlatMNIST,
-    SequentialMNIST,
-    Task,
-    Totals,
-)
+from passnet.tasks.addition import Addition
+from passnet.tasks.character_sentences import CharacterSentences
+from passnet.tasks.character_stream import CharacterStream
+from passnet.tasks.copy import Copy
+from passnet.tasks.data import DataError
+from passnet.tasks.flat_mnist import FlatMNIST
+from passnet.tasks.sequential_mnist import SequentialMNIST
+from passnet.tasks.task import Batch, Task, Totals
 
 KINDS = (
     CopyTask,

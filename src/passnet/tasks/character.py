@@ -28,12 +28,7 @@ class Character(Task):
 
     readout = "steps"
 
-    def __init__(
-        self,
-        given: CharacterTask,
-        *,
-        data_dir: str | None = None,
-    ) -> None:
+    def __init__(self, given: CharacterTask, *, data_dir: str | None = None) -> None:
         super().__init__()
         self.given = given
         corpus = load_corpus(given.source, path=given.path, data_dir=data_dir, unk=given.unk)
@@ -43,12 +38,8 @@ class Character(Task):
         self.input_size = self.output_size = len(self.vocabulary)
         self._sizes: dict[str, np.ndarray] = {}
         self._facts: dict[str, dict[str, int]] = {}
-        for split, lines in (
-            ("train", corpus.train),
-            ("valid", corpus.valid),
-            ("test", corpus.test),
-        ):
-            kept = self._kept(split, lines)
+        for split in ("train", "valid", "test"):
+            kept = self._kept(split, getattr(corpus, split))
             symbols = self.vocabulary.encode("\n" + "\n".join(kept) + "\n")
             narrow = symbols.astype(np.int16) if len(self.vocabulary) < 2**15 else symbols
             self._store[split] = torch.from_numpy(narrow)

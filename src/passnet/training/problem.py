@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from passnet import tasks
 from passnet.config import (
     AdditionTask,
     CharacterTask,
@@ -14,7 +13,13 @@ from passnet.config import (
     SequentialMnistTask,
     Task,
 )
+from passnet.tasks.addition import Addition
+from passnet.tasks.character_sentences import CharacterSentences
+from passnet.tasks.character_stream import CharacterStream
+from passnet.tasks.copy import Copy
 from passnet.tasks.corpus import load_corpus
+from passnet.tasks.flat_mnist import FlatMNIST
+from passnet.tasks.sequential_mnist import SequentialMNIST
 from passnet.tasks.task import Task as Problem
 
 
@@ -23,17 +28,17 @@ def build_task(task: Task, *, data_dir: str | os.PathLike[str] | None = None) ->
     folder = None if data_dir is None else os.fspath(data_dir)
     match task:
         case CopyTask():
-            return tasks.Copy(task)
+            return Copy(task)
         case AdditionTask():
-            return tasks.Addition(task)
+            return Addition(task)
         case SequentialMnistTask():
-            return tasks.SequentialMNIST(task, data_dir=folder)
+            return SequentialMNIST(task, data_dir=folder)
         case FlatMnistTask():
-            return tasks.FlatMNIST(task, data_dir=folder)
+            return FlatMNIST(task, data_dir=folder)
         case CharacterTask(mode="stream"):
-            return tasks.CharacterStream(task, data_dir=folder)
+            return CharacterStream(task, data_dir=folder)
         case CharacterTask():
-            return tasks.CharacterSentences(task, data_dir=folder)
+            return CharacterSentences(task, data_dir=folder)
 
 
 def quick_record(task: Task) -> dict[str, str]:
