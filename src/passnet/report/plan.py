@@ -10,7 +10,7 @@ from typing import Literal
 from passnet.config import Experiment, differences
 from passnet.config.run_folder import EXPERIMENT_FILE
 from passnet.experiments import get
-from passnet.report.groups import as_long, as_often, out_of_time
+from passnet.report.groups import as_long, as_often, group_runs, out_of_time
 from passnet.report.read import Run, find_runs, read_run
 from passnet.report.run_time import RunTime, run_time
 
@@ -61,11 +61,12 @@ class Plan:
 def read_plan(presets: Sequence[str], seeds: Sequence[int], places: Places) -> Plan:
     """The plan for what is in the folders now."""
     results = find_runs([places.results]) if places.results.is_dir() else []
-    times = {name: run_time(get(name), results) for name in presets}
+    groups = [g for g in group_runs(results) if g.is_preset and g.name in presets]
+    times = {group.name: time for group in groups if (time := run_time(group)) is not None}
     wanted = [places.run(_seeded(name, seed)) for name in presets for seed in seeds]
     begun = [read_run(path) for path in wanted if (path / EXPERIMENT_FILE).is_file()]
     steps = plan_steps(presets, seeds, places, results=results, begun=begun)
-    return Plan(steps, {name: time for name, time in times.items() if time is not None})
+    return Plan(steps, times)
 
 
 def plan_steps(
