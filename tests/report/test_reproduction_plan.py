@@ -11,9 +11,8 @@ from passnet.config import ConfigurationError
 from passnet.experiments import get, names
 from passnet.report import ReportError
 from passnet.report.paper import BEYOND, TABLES
-from passnet.report.plan import Places, plan_steps
+from passnet.report.plan import Places
 from passnet.report.plan import read_plan as whole_plan
-from passnet.report.read import read_run
 from passnet.report.targets import find_target, targets
 
 LRD, GRU = "psmnist/lrd-gru-128-24", "psmnist/gru-128"
@@ -136,14 +135,6 @@ def test_other_settings_are_no_result_and_are_in_the_way(places, finished):
     write_run(places.results / LRD / "seed-0", experiment_of(LRD), value=0.93)
     assert states(read_plan([LRD], [0], places)) == {(LRD, 0): "there"}
     assert elsewhere.exists()
-
-
-def test_a_plan_is_a_function_of_what_was_read(places, tmp_path):
-    done = read_run(write_run(tmp_path / "a", experiment_of(LRD, seed=1), value=0.9))
-    steps = plan_steps([LRD], [0, 1], places, results=[done], begun=[])
-    assert [step.state for step in steps] == ["missing", "there"]
-    assert plan_steps([LRD], [1], places, results=[], begun=[done])[0].state == "missing"
-    assert not places.runs.exists() and not places.results.exists()
 
 
 def test_a_damaged_run_is_one_sentence(places):
