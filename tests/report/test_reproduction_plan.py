@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,16 @@ def test_a_result_for_want_of_time_is_none_yet(places):
     assert states(read_plan([LRD], [0], places)) == {(LRD, 0): "unfinished"}
     write_run(places.results / "by-hand", experiment_of(LRD), value=0.93)
     assert states(read_plan([LRD], [0], places)) == {(LRD, 0): "there"}
+
+
+def test_a_lower_cap_that_was_not_reached_is_the_run_all_the_same(places):
+    """Validation ended it, as it would have ended the preset's; one at its cap was cut short."""
+    name, capped = "char-lm/gru-1000", {"updates": 7000}
+    folder = write_run(places.results / "a", experiment_of(name, **capped), value=2.9)
+    assert states(read_plan([name], [0], places)) == {(name, 0): "missing"}
+    result = json.loads((folder / "result.json").read_text()) | {"updates": 5000}
+    (folder / "result.json").write_text(json.dumps(result))
+    assert states(read_plan([name], [0], places)) == {(name, 0): "there"}
 
 
 @pytest.mark.parametrize("finished", [True, False])
