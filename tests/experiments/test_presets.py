@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from passnet.config import (
-    METRICS,
     Adam,
     ClipComponents,
     ClipNorm,
@@ -191,13 +190,9 @@ def test_only_highway_changes_its_rate_in_the_paper():
             assert experiment.ema is None
 
 
-def test_every_metric_has_the_direction_of_its_selection():
-    for name in names():
-        experiment = get(name)
-        assert METRICS[experiment.selection.metric].better == experiment.selection.mode
-        assert set(experiment.task.metrics) <= set(METRICS)
-        if experiment.paper is not None:
-            assert experiment.paper.metric in experiment.task.metrics
+def test_the_papers_number_is_of_a_metric_of_the_task():
+    for experiment in map(get, names()):
+        assert experiment.paper is None or experiment.paper.metric in experiment.task.metrics
 
 
 def test_our_presets_are_labelled_ours_and_quick_ones_need_no_files():

@@ -17,7 +17,6 @@ from passnet.report.charts import curves_chart, cuts_off
 from passnet.report.curves import AUTHOR, Curve, author_curves
 from passnet.report.figures import character_figures, figure_two, highway_figures
 from passnet.report.groups import group_runs
-from passnet.report.marks import Mark
 from passnet.report.read import find_runs
 from passnet.report.spots import CONVERTED, FURTHER, OURS, PAPER
 
@@ -64,15 +63,14 @@ def test_one_bad_start_does_not_make_an_axis_logarithmic():
     assert scale["type"] == "log"
 
 
-def test_small_numbers_on_a_logarithmic_axis_have_exponents_and_the_bound_is_at_its_end():
+def test_small_numbers_on_a_logarithmic_axis_have_exponents_and_the_bound_is_dotted():
     falling = Curve("made up", "made up, seed 0", tuple((k, 10.0 ** (-k / 10)) for k in range(80)))
-    mark = Mark(1e-3, "a bound")
-    lines, _, rule, *words = curves_chart([falling], "cross_entropy_nats", mark=mark)["layer"]
+    lines, _, rule = curves_chart([falling], "cross_entropy_nats", mark=1e-3)["layer"]
     axis = lines["encoding"]["y"]["axis"]
     assert axis["labelExpr"] == "format(datum.value, datum.value < 1e-3 ? '~e' : '~g')"
-    assert rule["data"]["values"] == [{"v": 1e-3, "t": "a bound"}]
-    assert [layer["mark"]["align"] for layer in words] == ["right", "right"]
-    assert [layer["mark"].get("stroke") for layer in words] == ["var(--ground)", None]
+    assert rule["data"]["values"] == [{"score": 1e-3}] and rule["mark"]["strokeDash"]
+    (shown,) = [panel for panel in figure_two([]) if panel.anchor == "f2-length"]
+    assert "dotted: the paper's bound, 1e-3" in shown.caption
 
 
 def test_language_models_have_a_panel_for_each_kind(tmp_path):
@@ -132,26 +130,6 @@ def test_what_is_cut_off_is_said(tmp_path):
     captions = {f.anchor: f.caption for f in character_figures(group_runs(find_runs([tmp_path])))}
     assert "single spikes, are cut off" in captions["characters-dense"]
     assert "cut off" not in captions["characters-lstm"]
-
-
-THROUGH_THE_RIGHT = ((0, 0.1), (150, 0.1), (300, 1e-5))
-ABOVE_THE_LEFT = ((0, 1.5e-3), (140, 1.5e-3), (141, 0.1), (300, 0.1))
-NOWHERE_NEAR = ((0, 0.1), (1, 1e-5), (300, 1e-5))
-
-
-@pytest.mark.parametrize(
-    ("curves", "align", "baseline"),
-    [
-        ([NOWHERE_NEAR], "right", "bottom"),
-        ([THROUGH_THE_RIGHT], "left", "bottom"),
-        ([THROUGH_THE_RIGHT, ABOVE_THE_LEFT], "left", "top"),
-    ],
-)
-def test_words_of_a_mark_stand_where_the_fewest_curves_pass(curves, align, baseline):
-    drawn = [Curve("made up", f"made up, seed {k}", points) for k, points in enumerate(curves)]
-    layers = curves_chart(drawn, "cross_entropy_nats", mark=Mark(1e-3, "a bound"))["layer"]
-    for words in layers[-2:]:
-        assert (words["mark"]["align"], words["mark"]["baseline"]) == (align, baseline)
 
 
 def test_a_series_of_few_runs_is_drawn_over_those_of_many():

@@ -119,7 +119,7 @@ def test_lines_of_our_runs_and_of_the_author(open_page):
     dashed = page.locator("#chart-f2-length .mark-line path[stroke-dasharray='5,4']")
     assert dashed.count() == 1
     assert lines.last.get_attribute("stroke-dasharray") == "5,4", "the author's is on top"
-    assert page.locator("#chart-f2-length .mark-text").first.text_content()
+    assert page.locator("#chart-f2-length .mark-rule line[stroke-dasharray='2,3']").count() == 1
 
 
 def test_a_click_on_the_legend_brings_a_series_forward(open_page):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from made_up_runs import experiment_of, write_run
 
-from passnet.experiments import get
+from passnet.report.groups import group_runs
 from passnet.report.plan import Places, read_plan
 from passnet.report.read import find_runs
 from passnet.report.run_time import run_time, share_of
@@ -25,12 +25,17 @@ def write(tmp_path):
     return write
 
 
+def taken(folder, name):
+    groups = group_runs(find_runs([folder]))
+    return next((run_time(g) for g in groups if g.is_preset and g.name == name), None)
+
+
 def test_without_results_of_the_preset_there_is_none(write, tmp_path):
     write("other", GRU, batch_size=40, seconds=10.0)
     write("more", "psmnist/lr-gru-128-24", seconds=10.0)
     write("diverged", GRU, diverged=900, seconds=10.0)
     write("unfinished", GRU, finished=False, seconds=10.0)
-    assert run_time(get(GRU), find_runs([tmp_path])) is None
+    assert taken(tmp_path, GRU) is None
 
 
 def test_the_mean_of_whole_runs_on_the_device_that_has_most(write, tmp_path):
@@ -38,25 +43,24 @@ def test_the_mean_of_whole_runs_on_the_device_that_has_most(write, tmp_path):
     write("b", GRU, seed=1, seconds=200.0)
     write("c", GRU, seed=2, seconds=9000.0, device="cpu (1 thread)")
     write("d", GRU, seed=3, seconds=5.0, stopped=NO_TIME)
-    found = run_time(get(GRU), find_runs([tmp_path]))
+    found = taken(tmp_path, GRU)
     assert found is not None
-    assert (found.seconds, found.device, found.runs) == (150.0, "cuda:0 (GPU)", 2)
-    assert not found.at_least and not found.at_most
+    assert (found.seconds, found.device, found.bound) == (150.0, "cuda:0 (GPU)", "")
 
 
 def test_rarer_evaluations_take_less_time(write, tmp_path):
     write("a", GRU, seconds=100.0, evaluate_every=3000)
-    found = run_time(get(GRU), find_runs([tmp_path]))
-    assert found is not None and found.at_least and not found.at_most
+    found = taken(tmp_path, GRU)
+    assert found is not None and found.bound == "≥"
 
 
 def test_runs_cut_short_tell_the_most_that_it_can_take(write, tmp_path):
     write("a", WORDS, seconds=600.0, updates=100_000)
-    found = run_time(get(WORDS), find_runs([tmp_path]))
-    assert found is not None and found.at_most and found.seconds == pytest.approx(6000)
+    found = taken(tmp_path, WORDS)
+    assert found is not None and found.bound == "≤" and found.seconds == pytest.approx(6000)
     write("b", WORDS, seed=1, seconds=500.0)
-    found = run_time(get(WORDS), find_runs([tmp_path]))
-    assert found is not None and not found.at_most and found.seconds == 500.0
+    found = taken(tmp_path, WORDS)
+    assert found is not None and found.bound == "" and found.seconds == 500.0
 
 
 def test_epochs_tell_the_share_where_updates_do_not(write, tmp_path):
@@ -68,9 +72,9 @@ def test_epochs_tell_the_share_where_updates_do_not(write, tmp_path):
     metrics.write_text("".join(lines[:3]))
     (run,) = find_runs([tmp_path])
     assert 0.2 < share_of(run) < 0.3
-    found = run_time(get(LSTM), [run])
+    found = taken(tmp_path, LSTM)
     assert found is not None and found.seconds == pytest.approx(60 / share_of(run))
-    assert not found.at_most
+    assert found.bound == ""
 
 
 def test_a_plan_has_the_times_and_what_was_cut_short(write, tmp_path):

@@ -3,29 +3,40 @@
 from __future__ import annotations
 
 import gzip
+import hashlib
 import http.server
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from passnet.tasks import data
+from passnet.tasks.catalogue import RemoteFile
 
-@pytest.fixture(scope="session")
-def idx_bytes() -> Callable[[np.ndarray], bytes]:
-    """Writes an array of bytes in MNIST's format."""
 
-    def write(array: np.ndarray) -> bytes:
-        head = bytes((0, 0, 8, array.ndim))
-        sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
-        return head + sizes + array.astype(np.uint8).tobytes()
+def idx_bytes(array: np.ndarray) -> bytes:
+    """An array of bytes in MNIST's format."""
+    sizes = b"".join(size.to_bytes(4, "big") for size in array.shape)
+    return bytes((0, 0, 8, array.ndim)) + sizes + array.astype(np.uint8).tobytes()
 
-    return write
+
+def publish(monkeypatch: pytest.MonkeyPatch, folder: Path) -> None:
+    """Make the files in a folder those that the catalogue knows."""
+    known = []
+    for path in folder.glob("*/*"):
+        content = path.read_bytes()
+        if path.suffix == ".gz":
+            content = gzip.decompress(content)
+        digest = hashlib.sha256(content).hexdigest()
+        name = path.name.removesuffix(".gz")
+        known.append(RemoteFile(path.parent.name, name, digest, len(content), (), packed=False))
+    monkeypatch.setattr(data, "CATALOGUE", tuple(known))
 
 
 @pytest.fixture
-def tiny_mnist(tmp_path: Path, idx_bytes: Callable[[np.ndarray], bytes]) -> Path:
+def tiny_mnist(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder with 30 training and 8 test digits, half of the files packed."""
     folder = tmp_path / "data"
     (folder / "mnist").mkdir(parents=True)
@@ -37,11 +48,12 @@ def tiny_mnist(tmp_path: Path, idx_bytes: Callable[[np.ndarray], bytes]) -> Path
             gzip.compress(idx_bytes(images))
         )
         (folder / "mnist" / f"{part}-labels-idx1-ubyte").write_bytes(idx_bytes(labels))
+    publish(monkeypatch, folder)
     return folder
 
 
 @pytest.fixture
-def tiny_ptb(tmp_path: Path) -> Path:
+def tiny_ptb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder with lines as in the Penn Treebank files: a space at both ends."""
     folder = tmp_path / "data"
     (folder / "ptb").mkdir(parents=True, exist_ok=True)
@@ -49,6 +61,7 @@ def tiny_ptb(tmp_path: Path) -> Path:
     (folder / "ptb" / "ptb.train.txt").write_text("\n".join(train) + "\n")
     (folder / "ptb" / "ptb.valid.txt.gz").write_bytes(gzip.compress(b" it was \n N Q \n"))
     (folder / "ptb" / "ptb.test.txt").write_text(" old \n <unk> a \n a b \n")
+    publish(monkeypatch, folder)
     return folder
 
 

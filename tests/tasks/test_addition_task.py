@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from passnet.tasks import Addition, Totals
-from passnet.tasks.addition import mark
+from passnet.config import AdditionTask
+from passnet.tasks.addition import Addition, mark
+from passnet.tasks.task import Totals
 
 
 def test_layout_by_hand() -> None:
@@ -19,7 +20,7 @@ def test_layout_by_hand() -> None:
 
 @pytest.mark.parametrize("steps", [2, 9, 10])
 def test_distributions(steps: int) -> None:
-    task = Addition(steps=steps, train_size=4000, eval_size=4000)
+    task = Addition(AdditionTask(steps=steps, train_size=4000, eval_size=4000))
     half = steps // 2
     batches = [*task.batches("test", batch_size=4000), task.batch("train", 0, batch_size=4000)]
     assert [batch.label for batch in batches] == ["paper", "author", "paper"]
@@ -45,7 +46,7 @@ def test_distributions(steps: int) -> None:
 
 
 def test_the_two_test_sets_are_scored_apart() -> None:
-    task = Addition(steps=6, eval_size=10)
+    task = Addition(AdditionTask(steps=6, eval_size=10))
     assert task.batch_count("test", batch_size=4) == 6
     totals = Totals()
     for batch in task.batches("test", batch_size=4):
@@ -57,7 +58,7 @@ def test_the_two_test_sets_are_scored_apart() -> None:
 
 
 def test_chance_is_the_score_of_answering_one() -> None:
-    task = Addition(steps=20, eval_size=30_000)
+    task = Addition(AdditionTask(steps=20, eval_size=30_000))
     totals = Totals()
     for batch in task.batches("test", batch_size=10_000):
         totals = totals + task.totals(torch.ones(len(batch.targets), 1), batch)
@@ -66,7 +67,7 @@ def test_chance_is_the_score_of_answering_one() -> None:
 
 
 def test_loss_by_hand() -> None:
-    task = Addition(steps=4, eval_size=2)
+    task = Addition(AdditionTask(steps=4, eval_size=2))
     batch = task.batch("test", 0, batch_size=2)
     outputs = (batch.targets + torch.tensor([1.0, 3.0])).unsqueeze(-1)
     torch.testing.assert_close(task.loss(outputs, batch), torch.tensor(5.0))
@@ -74,4 +75,4 @@ def test_loss_by_hand() -> None:
 
 def test_one_step_cannot_hold_two_marks() -> None:
     with pytest.raises(ValueError, match="at least 2"):
-        Addition(steps=1)
+        Addition(AdditionTask(steps=1))

@@ -12,6 +12,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+from unittest.mock import patch
 
 import pytest
 
@@ -39,8 +40,9 @@ def file(mirror: Mirror) -> RemoteFile:
     return RemoteFile("toy", "numbers", digest, len(CONTENT), (mirror.url,), packed=False)
 
 
-def get(file: RemoteFile, folder: Path, **options: object) -> data.FileStatus:
-    (status,) = data.fetch(["toy"], data_dir=folder, files=[file], timeout=5.0, **options)
+def get(file: RemoteFile, folder: Path | None, **options: object) -> data.FileStatus:
+    with patch.object(data, "CATALOGUE", (file,)):
+        (status,) = data.fetch(["toy"], data_dir=folder, timeout=5.0, **options)
     return status
 
 
@@ -55,17 +57,18 @@ def test_search_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert data.search_path(tmp_path / "own") == [tmp_path / "own", tmp_path / "shared", cache]
     for folder in data.search_path(tmp_path / "own")[::-1]:
         (folder / "ptb").mkdir(parents=True)
-        (folder / "ptb" / "ptb.test.txt").write_text(str(folder))
-        content = data.read("ptb", "ptb.test.txt", data_dir=tmp_path / "own", check=False)
-        assert content.decode() == str(folder)
+        (folder / "ptb" / "ptb.test.txt").write_text("any")
+        assert data.list_files(data_dir=tmp_path / "own")[-1].path == folder / "ptb/ptb.test.txt"
 
 
-def test_both_forms_are_accepted(tmp_path: Path) -> None:
-    (tmp_path / "ptb").mkdir()
-    (tmp_path / "ptb" / "ptb.test.txt.gz").write_bytes(gzip.compress(b"packed"))
-    assert data.read("ptb", "ptb.test.txt", data_dir=tmp_path, check=False) == b"packed"
-    (tmp_path / "ptb" / "ptb.test.txt").write_bytes(b"plain")
-    assert data.read("ptb", "ptb.test.txt", data_dir=tmp_path, check=False) == b"plain"
+def test_both_forms_are_accepted(file: RemoteFile, tmp_path: Path) -> None:
+    (tmp_path / "toy").mkdir()
+    (tmp_path / "toy" / "numbers.gz").write_bytes(gzip.compress(CONTENT))
+    with patch.object(data, "CATALOGUE", (file,)):
+        assert data.read("toy", "numbers", data_dir=tmp_path) == CONTENT
+        (tmp_path / "toy" / "numbers").write_bytes(b"plain, which is looked at first")
+        with pytest.raises(DataError, match="numbers is truncated"):
+            data.read("toy", "numbers", data_dir=tmp_path)
 
 
 def test_list_and_verify(tmp_path: Path) -> None:
@@ -97,10 +100,9 @@ def test_damaged_gzip_is_one_sentence(tmp_path: Path) -> None:
     wrong_checksum = packed[:-8] + b"\x00\x00\x00\x00" + packed[-4:]
     for content in (b"not gzip at all", wrong_block, wrong_checksum):
         path.write_bytes(content)
-        for check in (True, False):
-            with pytest.raises(DataError, match="remove it and run") as caught:
-                data.read("ptb", "ptb.test.txt", data_dir=tmp_path, check=check)
-            assert "\n" not in str(caught.value)
+        with pytest.raises(DataError, match="remove it and run") as caught:
+            data.read("ptb", "ptb.test.txt", data_dir=tmp_path)
+        assert "\n" not in str(caught.value)
 
 
 def test_the_catalogue_is_complete() -> None:

@@ -13,46 +13,48 @@ import numpy as np
 import pytest
 import torch
 
-from passnet import config
-from passnet.config import METRICS
-from passnet.tasks import (
-    Addition,
-    Batch,
-    CharacterSentences,
-    CharacterStream,
-    Copy,
-    DataError,
-    FlatMNIST,
-    SequentialMNIST,
-    Task,
-    Totals,
+from passnet.config import (
+    METRICS,
+    AdditionTask,
+    CharacterTask,
+    CopyTask,
+    FlatMnistTask,
+    SequentialMnistTask,
 )
+from passnet.tasks.addition import Addition
+from passnet.tasks.character_sentences import CharacterSentences
+from passnet.tasks.character_stream import CharacterStream
+from passnet.tasks.copy import Copy
+from passnet.tasks.data import DataError
+from passnet.tasks.flat_mnist import FlatMNIST
+from passnet.tasks.sequential_mnist import SequentialMNIST
+from passnet.tasks.task import Batch, Task, Totals
 
 KINDS = (
-    config.CopyTask,
-    config.AdditionTask,
-    config.SequentialMnistTask,
-    config.FlatMnistTask,
-    config.CharacterTask,
+    CopyTask,
+    AdditionTask,
+    SequentialMnistTask,
+    FlatMnistTask,
+    CharacterTask,
 )
 SMALL = {"source": "synthetic", "pool": 7, "sizes": (50, 13, 11)}
 COPY = {"lag": 5, "length": 3, "eval_size": 11}
 TASKS: dict[str, Callable[[], Task]] = {
-    "copy": lambda: Copy(train_size=40, **COPY),
-    "copy in one order": lambda: Copy(train_size=40, order="fixed", **COPY),
-    "copy fresh": lambda: Copy(train_size=None, **COPY),
-    "copy length": lambda: Copy(form="variable_length", train_size=40, **COPY),
-    "copy lag": lambda: Copy(form="variable_lag", train_size=None, **COPY),
-    "addition": lambda: Addition(steps=9, train_size=40, eval_size=11),
-    "addition fresh": lambda: Addition(steps=8, train_size=None, eval_size=11),
-    "sequential": lambda: SequentialMNIST(permutation=None, **SMALL),
-    "permuted": lambda: SequentialMNIST(permutation="author", **SMALL),
-    "flat": lambda: FlatMNIST(**SMALL),
-    "sentences": lambda: CharacterSentences(source="embedded"),
+    "copy": lambda: Copy(CopyTask(train_size=40, **COPY)),
+    "copy in one order": lambda: Copy(CopyTask(train_size=40, order="fixed", **COPY)),
+    "copy fresh": lambda: Copy(CopyTask(train_size=None, **COPY)),
+    "copy length": lambda: Copy(CopyTask(form="variable_length", train_size=40, **COPY)),
+    "copy lag": lambda: Copy(CopyTask(form="variable_lag", train_size=None, **COPY)),
+    "addition": lambda: Addition(AdditionTask(steps=9, train_size=40, eval_size=11)),
+    "addition fresh": lambda: Addition(AdditionTask(steps=8, train_size=None, eval_size=11)),
+    "sequential": lambda: SequentialMNIST(SequentialMnistTask(permutation=None, **SMALL)),
+    "permuted": lambda: SequentialMNIST(SequentialMnistTask(permutation="author", **SMALL)),
+    "flat": lambda: FlatMNIST(FlatMnistTask(**SMALL)),
+    "sentences": lambda: CharacterSentences(CharacterTask(source="embedded")),
     "sentences shuffled": lambda: CharacterSentences(
-        source="embedded", order="shuffled", average="character", longest=60
+        CharacterTask(source="embedded", order="shuffled", average="character", longest=60)
     ),
-    "stream": lambda: CharacterStream(source="embedded", window=9),
+    "stream": lambda: CharacterStream(CharacterTask(mode="stream", source="embedded", window=9)),
 }
 
 
@@ -258,7 +260,7 @@ def test_a_gpu_sees_the_same_data(make: Callable[[], Task]) -> None:
 
 
 def test_epochs_visit_every_row_once_in_another_order() -> None:
-    task = Addition(steps=4, train_size=12, eval_size=1)
+    task = Addition(AdditionTask(steps=4, train_size=12, eval_size=1))
 
     def epoch(number: int, seed: int) -> list[float]:
         batches = (task.batch("train", number * 3 + k, batch_size=4, seed=seed) for k in range(3))
@@ -268,24 +270,26 @@ def test_epochs_visit_every_row_once_in_another_order() -> None:
     assert len(set(first)) == 12
     assert epoch(1, 1) != first and sorted(epoch(1, 1)) == sorted(first)
     assert epoch(0, 2) != first and sorted(epoch(0, 2)) == sorted(first)
-    task = Addition(steps=4, train_size=12, eval_size=1, order="fixed")
+    task = Addition(AdditionTask(steps=4, train_size=12, eval_size=1, order="fixed"))
     assert epoch(0, 1) == epoch(5, 1) != epoch(0, 2)
 
 
 def test_fresh_data_never_come_twice_and_depend_on_the_seed() -> None:
-    task = Addition(steps=4, train_size=None, eval_size=1)
+    task = Addition(AdditionTask(steps=4, train_size=None, eval_size=1))
     assert task.batch_count("train", batch_size=4) is None
     sums = [task.batch("train", i, batch_size=50, seed=s).targets for i in range(5) for s in (1, 2)]
     assert len(torch.cat(sums).unique()) == 500
 
 
 def test_a_data_set_depends_on_its_own_seed_only() -> None:
-    one, other = (Copy(lag=5, train_size=9, eval_size=9, data_seed=s) for s in (0, 1))
+    one, other = (Copy(CopyTask(lag=5, train_size=9, eval_size=9, data_seed=s)) for s in (0, 1))
     assert not same(one.batch("test", 0, batch_size=9), other.batch("test", 0, batch_size=9))
 
 
 def test_too_large_a_batch_is_refused() -> None:
     with pytest.raises(ValueError, match="larger than the 9 training examples"):
-        Copy(lag=5, train_size=9).batch("train", 0, batch_size=10)
+        Copy(CopyTask(lag=5, train_size=9)).batch("train", 0, batch_size=10)
     with pytest.raises(DataError, match="do not fill"):
-        CharacterStream(source="embedded", window=5000).batch("train", 0, batch_size=20)
+        CharacterStream(CharacterTask(mode="stream", source="embedded", window=5000)).batch(
+            "train", 0, batch_size=20
+        )

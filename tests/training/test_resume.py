@@ -137,7 +137,7 @@ def test_ctrl_c_within_an_evaluation_leaves_the_training_parameters_alone(
     tmp_path, uninterrupted, monkeypatch
 ):
     # The evaluated parameters are the averaged ones here: they must not be saved as the others.
-    from passnet.tasks import Copy
+    from passnet.tasks.copy import Copy
 
     real, calls = Copy.totals, iter(range(10**6))
 

@@ -151,7 +151,7 @@ def test_a_seed_that_diverges_leaves_the_others_alone(tmp_path):
 
 def broken_at(monkeypatch, numbers):
     """Gradients of these updates, counted from 1, are NaN."""
-    from passnet.tasks import Copy
+    from passnet.tasks.copy import Copy
 
     real, calls = Copy.loss, iter(range(1, 10**6))
 

@@ -83,13 +83,12 @@ def _row(name: str, steps: Sequence[Step], time: RunTime | None) -> tuple[str, .
         _seeds(steps, "short"),
         _seeds(steps, "missing", "blocked"),
         length,
-        ("not recorded" if time is None else _about(time)) if left else "",
+        _about(time) if left else "",
     )
 
 
-def _about(time: RunTime) -> str:
-    sign = "≤ " if time.at_most else "≥ " if time.at_least else ""
-    return sign + duration(time.seconds)
+def _about(time: RunTime | None) -> str:
+    return "not recorded" if time is None else f"{time.bound} {duration(time.seconds)}".lstrip()
 
 
 def _times(plan: Plan) -> Iterator[str]:
@@ -97,9 +96,7 @@ def _times(plan: Plan) -> Iterator[str]:
     left = [step for step in plan.steps if step.state in ("unfinished", "missing")]
     known = [step for step in left if step.experiment.name in plan.times]
     times = {step.experiment.name: plan.times[step.experiment.name] for step in known}
-    least, most = (
-        any(getattr(time, bound) for time in times.values()) for bound in ("at_least", "at_most")
-    )
+    least, most = (any(time.bound == sign for time in times.values()) for sign in "≥≤")
     if known:
         total = sum(
             times[step.experiment.name].seconds * (1 - (share_of(step.run) if step.run else 0.0))

@@ -21,13 +21,10 @@ from passnet.report.spots import (
 )
 
 HEIGHT = 500
-# The widths of a chart that its labels have to suit: on a wide screen, a laptop's, a phone's or a
-# tablet's. Each kind begins where the one after it ends.
-_WIDTHS = {
-    "wide": (1130, 1200, 1250, 1300, 1400),
-    "middle": (840, 900, 960, 1040, 1130),
-    "narrow": (255, 290, 400, 600, 840),
-}
+# The widths of a chart that its labels have to suit: numbers on a phone or tablet; on wider screens
+# names, where there is room for them.
+_WIDTHS = {"numbers": (255, 290, 400, 600, 840), "names": (840, 900, 960, 1040, 1130, 1250, 1400)}
+_HIDDEN = {"numbers": "width >= 840", "names": "width < 840"}
 
 
 @dataclass(frozen=True)
@@ -109,23 +106,22 @@ def budget_chart(spots: Sequence[Spot], metric: str, *, best: str) -> dict[str, 
 
 def still(spec: dict[str, Any], width: int) -> dict[str, Any]:
     """The chart at one width and without the numbers, for where no list explains them."""
-    kind = next(kind for kind, widths in _WIDTHS.items() if width >= widths[0])
-    rows = []
-    for row in spec["data"]["values"]:
-        kept = {key: value for key, value in row.items() if key not in _WIDTHS}
-        label = row.get(kind)
-        rows.append(kept | {kind: label} if label and not label["text"].isdigit() else kept)
+    rows = [
+        {key: value for key, value in row.items() if key not in _WIDTHS or _is_name(value)}
+        for row in spec["data"]["values"]
+    ]
     return spec | {"data": {"values": rows}, "width": width}
+
+
+def _is_name(label: dict[str, Any]) -> bool:
+    return not label["text"].isdigit()
 
 
 def _names(alt: Any, base: Any, axis: dict[str, Any]) -> list[Any]:
     """Texts on either side of their points, those for the chart's width; a line leads to a far
     one."""
     layers = []
-    for kind, widths in _WIDTHS.items():
-        above = f"width >= {widths[-1]}" if kind != "wide" else "false"
-        below = f"width < {widths[0]}" if kind != "narrow" else "false"
-        hidden = f"{above} || {below}"
+    for kind, hidden in _HIDDEN.items():
         for side, sign in (("left", -1), ("right", 1)):
             placed = base.transform_filter(
                 f"datum.{kind} && datum.{kind}.side == '{side}'"
@@ -152,7 +148,7 @@ def _rows(spots: Sequence[Spot], scale: float) -> list[dict[str, Any]]:
     """What the chart knows of each spot."""
     places, numbers = _places(spots), numbered(spots)
     ours = {spot.model for spot in spots if spot.source.startswith(OURS)}
-    together = near(places, min(_WIDTHS["narrow"]))
+    together = near(places, min(_WIDTHS["numbers"]))
     short = [(str(k),) for k in numbers]
     # A model of the paper's that we ran is named at our point.
     named = [
@@ -160,7 +156,7 @@ def _rows(spots: Sequence[Spot], scale: float) -> list[dict[str, Any]]:
         for spot, texts in zip(spots, short, strict=True)
     ]
     labels = {
-        kind: place_labels(places, short if kind == "narrow" else named, widths, HEIGHT)
+        kind: place_labels(places, short if kind == "numbers" else named, widths, HEIGHT)
         for kind, widths in _WIDTHS.items()
     }
     low, high = _scores(spots)

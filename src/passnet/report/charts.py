@@ -11,7 +11,6 @@ from passnet.config import METRICS
 from passnet.report.curves import AUTHOR, Curve, above_zero, spans_decades, thinned
 from passnet.report.errors import ReportError
 from passnet.report.leading import LOOKS, Leading
-from passnet.report.marks import Mark, mark_layers
 
 _DECADES = "format(datum.value, datum.value < 1e-3 ? '~e' : '~g')"
 _THOUSANDS = "datum.value == 0 ? '0' : format(datum.value, '~s')"
@@ -41,10 +40,10 @@ def curves_chart(
     *,
     unit: str = "update",
     author: Sequence[tuple[float, float]] = (),
-    mark: Mark | None = None,
+    mark: float | None = None,
     places: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
-    """Scores over updates or epochs, the author's curve dashed above ours.
+    """Scores over updates or epochs, the author's curve dashed above ours, a dotted line at `mark`.
 
     The vertical axis is logarithmic where values span decades, those of the first twentieth of each
     curve aside; else it leaves out what only that twentieth reaches, and the worst fiftieth of all
@@ -59,7 +58,7 @@ def curves_chart(
     drawn = [(curve.series, curve.name, curve.points) for curve in ordered]
     drawn += [(AUTHOR, AUTHOR, author)] if author else []
     values = _later([points for _, _, points in drawn])
-    log = not percent and spans_decades([*values, *([] if mark is None else [mark.value])])
+    log = not percent and spans_decades([*values, *([] if mark is None else [mark])])
     if log:
         drawn = [(series, name, above_zero(points)) for series, name, points in drawn]
     rows = [
@@ -110,8 +109,9 @@ def curves_chart(
     )
     layers = [lines, dots]
     if mark is not None:
-        drawn_points = [thinned(points, POINTS) for _, _, points in drawn]
-        layers += mark_layers(alt, mark, drawn_points, scale["scale"], percent=percent)
+        at = alt.Data(values=[{"score": rounded(100 * mark if percent else mark)}])
+        dotted = alt.Chart(at).mark_rule(strokeDash=[2, 3], strokeWidth=1.2)
+        layers.append(dotted.encode(y=y, color=alt.value("var(--quiet)")))
     chart = alt.layer(*layers, data=alt.Data(values=rows)).properties(
         width="container", height=HEIGHT
     )
@@ -180,13 +180,13 @@ def axis_title(metric: str) -> str:
 def _vertical(
     alt: Any,
     curves: Sequence[Sequence[tuple[float, float]]],
-    mark: Mark | None,
+    mark: float | None,
     *,
     log: bool,
     percent: bool,
 ) -> dict[str, Any]:
     """Scale and axis for the scores of some curves."""
-    marked = [] if mark is None else [mark.value]
+    marked = [] if mark is None else [mark]
     if log:
         values = [y for points in curves for _, y in points] + marked
         decades = range(math.floor(math.log10(min(values))), math.ceil(math.log10(max(values))) + 1)

@@ -10,7 +10,6 @@ from importlib import resources
 from typing import Literal
 
 from passnet.report.groups import Group
-from passnet.report.read import Run
 
 AUTHOR = "the author's log"
 
@@ -58,31 +57,19 @@ def author_repositories() -> list[str]:
     return sorted({record["repository"] for record in _author_file()["curves"].values()})
 
 
-def run_curve(
-    run: Run, metric: str, *, series: str, unit: Literal["update", "epoch"] = "update"
-) -> Curve | None:
-    """The validation scores of a run, or None where it has none of that metric."""
-    points = []
-    for point in run.evaluations:
-        place = point.update if unit == "update" else point.epoch
-        value = point.scores.get(metric)
-        if place is not None and value is not None:
-            points.append((float(place), value))
-    if not points:
-        return None
-    return Curve(series, f"{series}, seed {run.experiment.seed}", tuple(points))
-
-
 def group_curves(
     groups: Iterable[Group], metric: str, *, unit: Literal["update", "epoch"] = "update"
 ) -> list[Curve]:
-    """The curves of all runs of some groups; the seeds of a group share a series."""
+    """The validation scores of all runs of some groups that have that metric; the seeds of a group
+    share a series."""
     found = []
     for group in groups:
         for run in group.runs:
-            curve = run_curve(run, metric, series=group.label, unit=unit)
-            if curve is not None:
-                found.append(curve)
+            scored = ((getattr(point, unit), point.scores.get(metric)) for point in run.evaluations)
+            points = tuple((float(x), y) for x, y in scored if x is not None and y is not None)
+            if points:
+                name = f"{group.label}, seed {run.experiment.seed}"
+                found.append(Curve(group.label, name, points))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from passnet.config import Dense, Model
 from passnet.experiments import names
@@ -12,7 +12,6 @@ from passnet.report.charts import curves_chart, cuts_off, speed_chart
 from passnet.report.curves import author_curves, group_curves
 from passnet.report.groups import SOLVED, Group
 from passnet.report.leading import FASTEST, leading
-from passnet.report.marks import Mark
 from passnet.report.speed import SpeedFile
 
 
@@ -30,6 +29,13 @@ class Figure:
     points: tuple[str, ...] = ()
 
 
+class _Mark(NamedTuple):
+    """A horizontal line at a value, and what it means."""
+
+    value: float
+    text: str
+
+
 @dataclass(frozen=True)
 class _Panel:
     """What a chart of curves shows.
@@ -43,7 +49,7 @@ class _Panel:
     presets: tuple[str, ...]
     metric: str
     curve: str | None = None
-    mark: Mark | None = None
+    mark: _Mark | None = None
     ahead: int = 0
     words: str = ""
 
@@ -54,8 +60,8 @@ _EPOCHS = (
     "the author counts the evaluation before training (about 89 % wrong, above the chart) as epoch "
     "1, so his curve is drawn one epoch earlier than in his log"
 )
-_SOLVED = Mark(SOLVED, "the paper's bound, 1e-3")
-_NINETY = Mark(0.9, "90 %")
+_SOLVED = _Mark(SOLVED, "the paper's bound, 1e-3")
+_NINETY = _Mark(0.9, "90 %, as in the paper")
 _FIGURE_2 = (
     _Panel(
         "f2-fixed",
@@ -88,7 +94,7 @@ _FIGURE_2 = (
         ("addition-750/",),
         "mse_author_distribution",
         "addition_750_lr_gru_128_24",
-        Mark(0.003, "the paper's 0.003"),
+        _Mark(0.003, "the paper's 0.003"),
         words="the curves show the error with both marks anywhere, as in the author's test set, "
         "because his log has no other; the table and the paper's 0.003 are about sequences with "
         "one mark in each half",
@@ -188,11 +194,10 @@ def other_figures(groups: Sequence[Group]) -> list[Figure]:
         curves = group_curves([group], metric)
         if curves:
             paper = group.experiment.paper
-            mark = None
-            if paper is not None and paper.value is not None and paper.metric == metric:
-                mark = Mark(paper.value, "the paper")
+            mark = paper.value if paper is not None and paper.metric == metric else None
             spec = curves_chart(curves, metric, mark=mark)
             words = f"Validation scores of {len(curves)} run{'s' if len(curves) > 1 else ''}"
+            words += "" if mark is None else "; dotted: the paper's number"
             words += f"; {_CUT_OFF}." if cuts_off(spec) else "."
             found.append(Figure(f"run-{number}", group.label, words, spec))
     return found
@@ -241,13 +246,14 @@ def _panel(
         words = ["Not run by us yet"]
     if author is not None:
         words.append(f"dashed: the author's log, of {author.of}")
+    if panel.mark is not None:
+        words.append(f"dotted: {panel.mark.text}")
     if panel.words:
         words.append(panel.words)
     points = () if author is None else tuple((x - panel.ahead, y) for x, y in author.points)
     tints = {g.label: places[_model(g.name)] for g in members} if places else None
-    spec = curves_chart(
-        curves, panel.metric, unit=unit, author=points, mark=panel.mark, places=tints
-    )
+    mark = None if panel.mark is None else panel.mark.value
+    spec = curves_chart(curves, panel.metric, unit=unit, author=points, mark=mark, places=tints)
     if cuts_off(spec):
         words.append(_CUT_OFF)
     return Figure(panel.anchor, panel.title, f"{'; '.join(words)}.", spec)

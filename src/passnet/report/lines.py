@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from passnet.config import Experiment, experiment_parameter_counts
+from passnet.config import experiment_parameter_counts
 from passnet.experiments import get
 from passnet.report import numbers
 from passnet.report.describe import seeds_text, standing, updates_text
 from passnet.report.groups import Group
 from passnet.report.otherwise import otherwise
-from passnet.report.paper import aim_score, compare, paper_score, reached, remarks
+from passnet.report.paper import aim_remark, compare, paper_score, remarks
 
 HEADER = (
     "preset", "parameters", "metric", "paper", "passnet", "seeds", "updates", "beside the paper",
@@ -52,7 +52,7 @@ def write_line(
     found = None if done is None else done.summary()
     verdict = compare(done)
     words = [] if verdict is None else [f"{verdict.word}, {verdict.text}"]
-    words += _aim(experiment, done)
+    words += aim_remark(experiment, done)
     words += [] if done is None else remarks(done, said)
     words += [] if verdict is None else otherwise(name, groups)
     return Line(
@@ -66,12 +66,3 @@ def write_line(
         verdict="; ".join(words),
         scored=found is not None,
     )
-
-
-def _aim(experiment: Experiment, group: Group | None) -> list[str]:
-    aim = experiment.aim
-    found = None if aim is None else reached(aim, group)
-    if aim is None or found is None:
-        return []
-    other = group is not None and aim.metric != group.metric
-    return [f"aim {aim_score(aim)} {found.word}" + (f", {found.text}" if other else "")]

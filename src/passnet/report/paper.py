@@ -184,6 +184,16 @@ def reached(aim: Aim, group: Group | None) -> Verdict | None:
     return Verdict("reached" if good else "not reached", numbers.score(aim.metric, found.mean))
 
 
+def aim_remark(experiment: Experiment, group: Group | None) -> list[str]:
+    """Whether a recipe of ours reaches its aim, where it has one and was run."""
+    aim = experiment.aim
+    found = None if aim is None else reached(aim, group)
+    if aim is None or group is None or found is None:
+        return []
+    other = f", {found.text}" if aim.metric != group.metric else ""
+    return [f"aim {aim_score(aim)} {found.word}{other}"]
+
+
 def paper_score(experiment: Experiment) -> str:
     """The paper's number as it prints it."""
     paper = experiment.paper

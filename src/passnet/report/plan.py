@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
@@ -10,7 +10,8 @@ from typing import Literal
 from passnet.config import Experiment, differences
 from passnet.config.run_folder import EXPERIMENT_FILE
 from passnet.experiments import get
-from passnet.report.groups import as_long, as_often, out_of_time
+from passnet.report.groups import as_often, cut_short, group_runs, out_of_time
+from passnet.report.overview import all_runs
 from passnet.report.read import Run, find_runs, read_run
 from passnet.report.run_time import RunTime, run_time
 
@@ -59,45 +60,25 @@ class Plan:
 
 
 def read_plan(presets: Sequence[str], seeds: Sequence[int], places: Places) -> Plan:
-    """The plan for what is in the folders now."""
+    """The plan for what is in the folders now: a step for each preset and seed."""
     results = find_runs([places.results]) if places.results.is_dir() else []
-    times = {name: run_time(get(name), results) for name in presets}
-    wanted = [places.run(_seeded(name, seed)) for name in presets for seed in seeds]
-    begun = [read_run(path) for path in wanted if (path / EXPERIMENT_FILE).is_file()]
-    steps = plan_steps(presets, seeds, places, results=results, begun=begun)
-    return Plan(steps, {name: time for name, time in times.items() if time is not None})
-
-
-def plan_steps(
-    presets: Sequence[str],
-    seeds: Sequence[int],
-    places: Places,
-    *,
-    results: Iterable[Run],
-    begun: Iterable[Run],
-) -> list[Step]:
-    """One step for each preset and seed, given the runs among the results and those that began."""
-    results = list(results)
-    at = {run.path: run for run in (*results, *begun)}
-    finished: dict[tuple[str, int], list[Run]] = {}
-    for run in results:
-        if run.outcome is not None:
-            finished.setdefault((run.experiment.name, run.experiment.seed), []).append(run)
+    wanted = [replace(get(name), seed=seed) for name in presets for seed in seeds]
+    begun = [path for path in map(places.run, wanted) if (path / EXPERIMENT_FILE).is_file()]
+    at = {run.path: run for run in (*results, *map(read_run, begun))}
+    groups = [g for g in group_runs(results) if g.is_preset and g.name in presets]
+    ended = [run for group in groups for run in all_runs(group) if run.outcome is not None]
     steps = []
-    for name in presets:
-        for seed in seeds:
-            experiment = _seeded(name, seed)
-            same = [
-                run
-                for run in finished.get((name, seed), [])
-                if not _changes(run, experiment) and not out_of_time(run)
-            ]
-            if same:
-                steps.append(Step(experiment, "there", same[0]))
-            else:
-                short = _longest(finished.get((name, seed), []), experiment)
-                steps.append(replace(_open_step(experiment, places, at), short=short))
-    return steps
+    for experiment in wanted:
+        own = (experiment.name, experiment.seed)
+        runs = [run for run in ended if (run.experiment.name, run.experiment.seed) == own]
+        whole = [run for run in runs if not cut_short(run, experiment)]
+        if whole:
+            steps.append(Step(experiment, "there", whole[0]))
+        else:
+            longest = max(runs, key=lambda run: run.reached, default=None)
+            steps.append(replace(_open_step(experiment, places, at), short=longest))
+    times = {group.name: time for group in groups if (time := run_time(group)) is not None}
+    return Plan(steps, times)
 
 
 def _open_step(experiment: Experiment, places: Places, at: dict[Path, Run]) -> Step:
@@ -111,16 +92,6 @@ def _open_step(experiment: Experiment, places: Places, at: dict[Path, Run]) -> S
     # A run that began goes on as it began.
     ended = run.outcome is not None and not out_of_time(run)
     return Step(run.experiment, "finished" if ended else "unfinished", run)
-
-
-def _longest(runs: Iterable[Run], experiment: Experiment) -> Run | None:
-    """Of results of the same settings, all of them cut short, the one with the most updates."""
-    same = [run for run in runs if not differences(experiment, as_long(as_often(run.experiment)))]
-    return max(same, key=lambda run: run.reached, default=None)
-
-
-def _seeded(name: str, seed: int) -> Experiment:
-    return replace(get(name), seed=seed)
 
 
 def _changes(run: Run, experiment: Experiment) -> list[str]:

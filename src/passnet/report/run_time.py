@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import statistics
-from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import Literal
 
-from passnet.config import Experiment, differences
-from passnet.config.run_folder import DIVERGED
-from passnet.report.groups import as_long, as_often, cut_short
+from passnet.report.groups import Group, as_long, cut_short
 from passnet.report.read import Run
 
 
@@ -17,46 +14,39 @@ from passnet.report.read import Run
 class RunTime:
     """Seconds from the start of a run to its end, on one device.
 
-    at_least: the recorded runs were evaluated more rarely, which takes less time.
-    at_most: all recorded ones were cut short, and this is what the largest number of updates would
-    take at their pace; the run may end before it by its own rule.
+    bound: ≥ where the recorded runs were evaluated more rarely, which takes less time; ≤ where all
+    of them were cut short, and this is what the largest number of updates would take at their pace,
+    though the run may end before by its own rule.
     """
 
     seconds: float
     device: str
-    runs: int
-    at_least: bool = False
-    at_most: bool = False
+    bound: Literal["", "≥", "≤"] = ""
 
 
-def run_time(preset: Experiment, results: Iterable[Run]) -> RunTime | None:
-    """What results of the preset's settings took; None where there are none.
-
-    Of several devices the one with most runs counts. Runs that were cut short count where no other
-    is there, and those that diverged never do.
-    """
-    like = [run for run in results if _is_like(run, preset)]
-    if not like:
+def run_time(group: Group) -> RunTime | None:
+    """What the runs of a preset took, those that were cut short where no other is there; of several
+    devices the one with most runs counts. None where there are none."""
+    preset = group.experiment
+    every = [(run, run.outcome) for run in (*group.scored, *group.repeated) if run.outcome]
+    done = [(run, outcome) for run, outcome in every if outcome.value is not None]
+    if not done:
         return None
-    devices = Counter(run.outcome.device for run in like if run.outcome)
-    device = devices.most_common(1)[0][0]
-    like = [run for run in like if run.outcome and run.outcome.device == device]
-    whole = [run for run in like if not cut_short(run, preset)]
-    seconds = [run.outcome.seconds for run in whole if run.outcome]
+    device = statistics.mode(outcome.device for _, outcome in done)
+    there = [(run, outcome) for run, outcome in done if outcome.device == device]
+    whole = [(run, outcome) for run, outcome in there if not cut_short(run, preset)]
+    seconds = [outcome.seconds for _, outcome in whole]
     if not whole:
-        seconds = [
-            run.outcome.seconds / share for run in like if run.outcome and (share := share_of(run))
-        ]
+        seconds = [outcome.seconds / share_of(run) for run, outcome in there if share_of(run)]
     if not seconds:
         return None
-    every = [run.experiment.evaluate_every or 0 for run in whole or like]
-    return RunTime(
-        seconds=statistics.fmean(seconds),
-        device=device,
-        runs=len(seconds),
-        at_least=max(every) > (preset.evaluate_every or max(every)),
-        at_most=not whole and preset.patience is not None,
-    )
+    bound: Literal["", "≥", "≤"] = ""
+    rarest = max(run.experiment.evaluate_every or 0 for run, _ in whole or there)
+    if not whole and preset.patience is not None:
+        bound = "≤"
+    elif rarest > (preset.evaluate_every or rarest):
+        bound = "≥"
+    return RunTime(statistics.fmean(seconds), device, bound)
 
 
 def share_of(run: Run) -> float:
@@ -66,10 +56,3 @@ def share_of(run: Run) -> float:
         return run.reached / planned.updates
     epochs = max((point.epoch or 0.0 for point in run.evaluations), default=0.0)
     return epochs / (planned.epochs or 1)
-
-
-def _is_like(run: Run, preset: Experiment) -> bool:
-    if run.outcome is None or run.outcome.stopped.startswith(DIVERGED):
-        return False
-    planned = replace(as_long(as_often(run.experiment)), seed=preset.seed)
-    return planned.name == preset.name and not differences(preset, planned)

@@ -18,11 +18,10 @@ from passnet.report.metric_words import metric_words
 from passnet.report.paper import (
     BEYOND,
     TABLES,
-    aim_score,
+    aim_remark,
     compare,
     counted,
     paper_score,
-    reached,
 )
 
 _HEADER = (
@@ -186,7 +185,8 @@ def _about(metric: str, groups: Iterable[Group]) -> str:
 
 def _remarks(group: Group, said: Sequence[str]) -> Iterator[str]:
     """What is to be known of a row, and of its runs that did not end well."""
-    words = _aim(group) + [text for text in group.remarks if text not in said]
+    words = aim_remark(group.experiment, group) if group.is_preset else []
+    words += [text for text in group.remarks if text not in said]
     if words:
         yield f"{title_of(group)}: {'; '.join(words)}"
     for run in group.failed:
@@ -200,15 +200,6 @@ def _remarks(group: Group, said: Sequence[str]) -> Iterator[str]:
         value = None if run.outcome is None else run.outcome.value
         score = "" if value is None else f" ({numbers.score(group.metric, value)})"
         yield f"{run.place}: seed {run.experiment.seed} is there already, left out{score}"
-
-
-def _aim(group: Group) -> list[str]:
-    aim = group.experiment.aim if group.is_preset else None
-    found = None if aim is None else reached(aim, group)
-    if aim is None or found is None:
-        return []
-    other = f", {found.text}" if aim.metric != group.metric else ""
-    return [f"our aim of {aim_score(aim)} is {found.word}{other}"]
 
 
 def _seeds(group: Group) -> str:

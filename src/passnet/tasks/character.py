@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from passnet.tasks.corpus import END, TextSource, Unk, Vocabulary, load_corpus
+from passnet.config.tasks import CharacterTask
+from passnet.tasks.corpus import END, Vocabulary, load_corpus
 from passnet.tasks.labels import step_nats
 from passnet.tasks.task import Batch, Shard, Split, Task, Totals, check_split
 
@@ -27,31 +28,18 @@ class Character(Task):
 
     readout = "steps"
 
-    def __init__(
-        self,
-        *,
-        source: TextSource,
-        path: str | Path | None,
-        data_dir: str | None,
-        unk: Unk,
-        check: bool,
-        longest: int | None,
-    ) -> None:
+    def __init__(self, given: CharacterTask, *, data_dir: str | None = None) -> None:
         super().__init__()
-        corpus = load_corpus(source, path=path, data_dir=data_dir, unk=unk, check=check)
-        self.unk: Unk = unk
+        self.given = given
+        corpus = load_corpus(given.source, path=given.path, data_dir=data_dir, unk=given.unk)
         self.origin = corpus.origin
         self._digest = corpus.digest()
         self.vocabulary = Vocabulary.of("".join(corpus.train))
         self.input_size = self.output_size = len(self.vocabulary)
         self._sizes: dict[str, np.ndarray] = {}
         self._facts: dict[str, dict[str, int]] = {}
-        for split, lines in (
-            ("train", corpus.train),
-            ("valid", corpus.valid),
-            ("test", corpus.test),
-        ):
-            kept = self._kept(split, lines, longest)
+        for split in ("train", "valid", "test"):
+            kept = self._kept(split, getattr(corpus, split))
             symbols = self.vocabulary.encode("\n" + "\n".join(kept) + "\n")
             narrow = symbols.astype(np.int16) if len(self.vocabulary) < 2**15 else symbols
             self._store[split] = torch.from_numpy(narrow)
@@ -63,7 +51,7 @@ class Character(Task):
             }
 
     @abstractmethod
-    def _kept(self, split: str, lines: tuple[str, ...], longest: int | None) -> list[str]:
+    def _kept(self, split: str, lines: Sequence[str]) -> Sequence[str]:
         """The lines of a split that are used."""
 
     def _costs(self, outputs: Tensor, batch: Batch) -> Tensor:
@@ -127,7 +115,7 @@ class Character(Task):
             "task": self.name,
             "text": self.origin,
             "text_sha256": self._digest,
-            "unk": self.unk,
+            "unk": self.given.unk,
             "vocabulary": self.vocabulary.characters,
             "splits": self._facts,
         }

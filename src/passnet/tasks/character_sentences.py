@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
-from typing import Literal, final
+from typing import final
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from passnet.config.tasks import CharacterTask
 from passnet.tasks.character import Character
-from passnet.tasks.corpus import TextSource, Unk
 from passnet.tasks.data import DataError
-from passnet.tasks.order import Order, Visits, in_order, pass_count
+from passnet.tasks.order import Visits, in_order, pass_count
 from passnet.tasks.task import (
     Batch,
     Shard,
@@ -43,32 +42,16 @@ class CharacterSentences(Character):
 
     name = "character_sentences"
 
-    def __init__(
-        self,
-        *,
-        source: TextSource = "ptb",
-        path: str | Path | None = None,
-        data_dir: str | None = None,
-        unk: Unk = "spelled",
-        longest: int | None = None,
-        order: Order = "file",
-        average: Literal["sentence", "character"] = "sentence",
-        check: bool = True,
-    ) -> None:
-        if average not in ("sentence", "character"):
-            raise ValueError(f"average={average!r}: expected 'sentence' or 'character'")
-        super().__init__(
-            source=source, path=path, data_dir=data_dir, unk=unk, check=check, longest=longest
-        )
-        self.average = average
-        self.longest = longest
-        self._visits = Visits(order, keep_partial=True)
+    def __init__(self, given: CharacterTask, *, data_dir: str | None = None) -> None:
+        super().__init__(given, data_dir=data_dir)
+        self._visits = Visits(given.order, keep_partial=True)
         for split, sizes in self._sizes.items():
             self._store[f"{split}_sizes"] = torch.from_numpy(sizes)
             self._store[f"{split}_starts"] = torch.from_numpy(np.cumsum(sizes) - sizes)
 
-    def _kept(self, split: str, lines: tuple[str, ...], longest: int | None) -> list[str]:
-        limit = longest if split == "train" and longest is not None else math.inf
+    def _kept(self, split: str, lines: Sequence[str]) -> Sequence[str]:
+        longest = self.given.longest if split == "train" else None
+        limit = math.inf if longest is None else longest
         kept = [line for line in lines if 0 < len(line) <= limit]
         if not kept:
             raise DataError(
@@ -130,7 +113,7 @@ class CharacterSentences(Character):
         place = self._store[f"{split}_starts"][mine] + step * inside
         text = self._store[split]
         counted = len(sizes) / world
-        if self.average == "character":
+        if self.given.average == "character":
             counted = torch.full((), sizes.sum() / world, device=self.device)
         mask = inside.to(torch.float32)
         return Batch(
@@ -143,7 +126,7 @@ class CharacterSentences(Character):
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
         costs = self._costs(outputs, batch)
-        if self.average == "sentence":
+        if self.given.average == "sentence":
             assert batch.lengths is not None
             costs = costs / batch.lengths
         return costs.sum() / batch.denominator
@@ -157,5 +140,5 @@ class CharacterSentences(Character):
         return (totals.sums["sentence_means"] / totals.sums["sentences"]).item()
 
     def record(self) -> dict[str, object]:
-        own = {"longest": self.longest, "order": self._visits.order, "average": self.average}
+        own = {key: getattr(self.given, key) for key in ("longest", "order", "average")}
         return super().record() | own

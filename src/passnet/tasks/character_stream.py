@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Sequence
 from typing import final
 
 import torch
 from torch import Tensor
 
+from passnet.config.tasks import CharacterTask
 from passnet.tasks.character import Character
-from passnet.tasks.corpus import END, TextSource, Unk
+from passnet.tasks.corpus import END
 from passnet.tasks.data import DataError
 from passnet.tasks.order import pass_count
 from passnet.tasks.task import (
@@ -34,31 +35,19 @@ class CharacterStream(Character):
 
     name = "character_stream"
 
-    def __init__(
-        self,
-        *,
-        source: TextSource = "ptb",
-        path: str | Path | None = None,
-        data_dir: str | None = None,
-        unk: Unk = "spelled",
-        window: int = 35,
-        check: bool = True,
-    ) -> None:
-        if window < 1:
-            raise ValueError(f"window={window}: expected at least 1")
-        super().__init__(
-            source=source, path=path, data_dir=data_dir, unk=unk, check=check, longest=None
-        )
-        self.window = window
+    def __init__(self, given: CharacterTask, *, data_dir: str | None = None) -> None:
+        super().__init__(given, data_dir=data_dir)
+        assert given.window is not None
+        self.window = given.window
         for split in ("train", "valid", "test"):
             ends = (self._store[split] == END).long()
             # The end of a line belongs to the line: the sentence of a target is the number of ends
             # before it, not counting the one the text begins with.
             self._store[f"{split}_sentences"] = torch.cumsum(ends, 0)[:-1] - 1
 
-    def _kept(self, split: str, lines: tuple[str, ...], longest: int | None) -> list[str]:
-        del split, longest
-        return list(lines)
+    def _kept(self, split: str, lines: Sequence[str]) -> Sequence[str]:
+        del split
+        return lines
 
     def batch_count(self, split: Split, *, batch_size: int) -> int:
         check_split(split)
@@ -146,4 +135,4 @@ class CharacterStream(Character):
         return (totals.sums["sentence_nats"] / sizes)[sizes > 0].mean().item()
 
     def record(self) -> dict[str, object]:
-        return super().record() | {"window": self.window}
+        return super().record() | {"window": self.given.window}

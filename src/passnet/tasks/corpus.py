@@ -76,7 +76,6 @@ def load_corpus(
     path: str | Path | None = None,
     data_dir: str | None = None,
     unk: Unk = "spelled",
-    check: bool = True,
 ) -> Corpus:
     """Penn Treebank, the text that comes with the package, or the user's file `path`.
 
@@ -89,9 +88,7 @@ def load_corpus(
         raise ValueError(f"unk={unk!r}: expected 'spelled' or 'symbol'")
     if source == "ptb":
         names = [f"ptb.{split}.txt" for split in ("train", "valid", "test")]
-        texts = [
-            _decoded(read("ptb", name, data_dir=data_dir, check=check), name) for name in names
-        ]
+        texts = [_decoded(read("ptb", name, data_dir=data_dir), name) for name in names]
         # Every line of these files has a space at both ends, which no word needs.
         parts = [
             "\n".join(line.strip() for line in text.split("\n") if line.strip()) for text in texts

@@ -45,14 +45,8 @@ def looked_in(data_dir: str | os.PathLike[str] | None = None) -> str:
     )
 
 
-def read(
-    dataset: str,
-    name: str,
-    *,
-    data_dir: str | os.PathLike[str] | None = None,
-    check: bool = True,
-) -> bytes:
-    """The unpacked content of a file; `check` compares it with the published SHA-256."""
+def read(dataset: str, name: str, *, data_dir: str | os.PathLike[str] | None = None) -> bytes:
+    """The unpacked content of a file, compared with the published SHA-256."""
     file = _named(dataset, name)
     path = _find(file, data_dir)
     if path is None:
@@ -62,7 +56,7 @@ def read(
             "with --data-dir"
         )
     blocks: list[bytes] = []
-    fault = _scan(path, file, blocks.append, check=check)
+    fault = _scan(path, file, blocks.append)
     if fault is not None:
         raise DataError(f"{path} {fault}: remove it and run `passnet data fetch {dataset}`")
     return b"".join(blocks)
@@ -88,7 +82,6 @@ def fetch(
     datasets: Sequence[str],
     *,
     data_dir: str | os.PathLike[str] | None = None,
-    files: Sequence[RemoteFile] = CATALOGUE,
     progress: Callable[[str, int, int | None], None] | None = None,
     attempts: int = 3,
     timeout: float = 30.0,
@@ -100,7 +93,7 @@ def fetch(
     `progress(name, bytes so far, bytes in all or None)` is called as bytes arrive.
     """
     done = []
-    for file in _files(datasets, files):
+    for file in _files(datasets):
         status = _status(file, data_dir)
         if status.state != "right":
             folder = search_path(data_dir)[0] / file.dataset
@@ -122,12 +115,12 @@ def fetch(
     return done
 
 
-def _files(datasets: Sequence[str], files: Sequence[RemoteFile] = CATALOGUE) -> list[RemoteFile]:
-    known = tuple(dict.fromkeys(file.dataset for file in files))
+def _files(datasets: Sequence[str]) -> list[RemoteFile]:
+    known = tuple(dict.fromkeys(file.dataset for file in CATALOGUE))
     for dataset in datasets:
         if dataset not in known:
             raise DataError(f"no data set is called {dataset!r}: there are {', '.join(known)}")
-    return [file for file in files if file.dataset in datasets]
+    return [file for file in CATALOGUE if file.dataset in datasets]
 
 
 def _named(dataset: str, name: str) -> RemoteFile:
@@ -159,7 +152,6 @@ def _scan(
     file: RemoteFile,
     take: Callable[[bytes], object] | None = None,
     *,
-    check: bool = True,
     packed: bool | None = None,
 ) -> str | None:
     """Read the content block by block; a few words when it cannot be read or is not the file's."""
@@ -172,7 +164,7 @@ def _scan(
                 size += len(block)
                 if take is not None:
                     take(block)
-                if check and size > file.size:
+                if size > file.size:
                     return f"holds more than its {file.size} bytes"
     except EOFError:
         return "is truncated: its gzip data break off"
@@ -180,7 +172,7 @@ def _scan(
         return f"is damaged or not a gzip file ({error})"
     except OSError as error:
         return f"cannot be read ({error.strerror or error})"
-    if check and digest.hexdigest() != file.sha256:
+    if digest.hexdigest() != file.sha256:
         if size < file.size:
             return f"is truncated: it holds {size} of {file.size} bytes"
         return f"has the SHA-256 {digest.hexdigest()} instead of {file.sha256}"

@@ -3,47 +3,24 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import TypedDict
+from dataclasses import asdict
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from passnet.config.tasks import SYNTHETIC_SIZES
+from passnet.config.tasks import FlatMnistTask, SequentialMnistTask
 from passnet.tasks import draws
-from passnet.tasks.digits import Source, load
+from passnet.tasks.digits import load
 from passnet.tasks.labels import prior_scores
-from passnet.tasks.order import Order, Visits, in_order, pass_count
+from passnet.tasks.order import Visits, in_order, pass_count
 from passnet.tasks.task import Batch, Shard, Split, Task, check_index, check_split, share
-
-
-class DigitOptions(TypedDict, total=False):
-    """The arguments of a `DigitTask`."""
-
-    source: Source
-    pool: int
-    order: Order
-    data_dir: str | None
-    check: bool
-    sizes: tuple[int, int, int]
-    label_smoothing: float
-    mixup: float
-    hold_out: bool
 
 
 class DigitTask(Task):
     """Name the digit of an image. Data are read at the first use.
 
-    source: "mnist" (50 000 / 10 000 / 10 000 digits), or "synthetic", which needs no data.
-    pool: averages squares of pixels first, for pool**2 times fewer of them.
-    order: of training digits: "shuffled" anew in each epoch, "fixed" for shuffled once, or "file".
     data_dir: where MNIST's files are looked for first; then in PASSNET_DATA and the user's cache.
-    check: whether MNIST's files are compared with their published SHA-256.
-    sizes: how many synthetic digits there are of training, validation and test.
-    label_smoothing: the share of a training target that all digits have in common.
-    mixup: in training a second digit is laid over each one, as strongly as a number between 0 and
-        `mixup` says, and has the same share of the target; 0 for none, at most a half.
-    hold_out: False trains on the validation digits, too.
     `chance` knows how often each digit occurs in training, and sees no pixel.
     """
 
@@ -51,45 +28,22 @@ class DigitTask(Task):
     rows_stand_alone = True
 
     def __init__(
-        self,
-        *,
-        source: Source = "mnist",
-        pool: int = 1,
-        order: Order = "shuffled",
-        data_dir: str | None = None,
-        check: bool = True,
-        sizes: tuple[int, int, int] = SYNTHETIC_SIZES,
-        label_smoothing: float = 0.0,
-        mixup: float = 0.0,
-        hold_out: bool = True,
+        self, given: SequentialMnistTask | FlatMnistTask, *, data_dir: str | None = None
     ) -> None:
         super().__init__()
-        if source not in ("mnist", "synthetic"):
-            raise ValueError(f"source={source!r}: expected 'mnist' or 'synthetic'")
-        if pool < 1 or 28 % pool:
-            raise ValueError(f"pool={pool}: expected a divisor of 28")
-        if min(sizes) < 1:
-            raise ValueError(f"sizes={sizes}: expected three numbers of at least 1")
-        if not 0 <= label_smoothing < 1:
-            raise ValueError(f"label_smoothing={label_smoothing}: expected a share below 1")
-        if not 0 <= mixup <= 0.5:
-            raise ValueError(f"mixup={mixup}: expected a share of at most 0.5")
-        self.source: Source = source
-        self.label_smoothing, self.mixup = label_smoothing, mixup
-        self.pool, self.holds_out = pool, hold_out
-        self.pixels = (28 // pool) ** 2
-        self._data_dir, self._check, self._sizes = data_dir, check, sizes
-        self._visits = Visits(order)
+        self.given = given
+        self.holds_out = given.hold_out
+        self.pixels = (28 // given.pool) ** 2
+        self._data_dir = data_dir
+        self._visits = Visits(given.order)
 
     def _data(self, name: str) -> Tensor:
         if not self._store:
-            splits = load(
-                self.source, data_dir=self._data_dir, check=self._check, sizes=self._sizes
-            )
+            splits = load(self.given, data_dir=self._data_dir)
             if not self.holds_out:
                 splits["train"] = splits["train"].followed_by(splits["valid"])
             for split, digits in splits.items():
-                images = self._prepared(digits.pooled(self.pool).images.flatten(1))
+                images = self._prepared(digits.pooled(self.given.pool).images.flatten(1))
                 self._store[f"{split}_images"] = images.to(self.device)
                 self._store[f"{split}_labels"] = digits.labels.to(self.device)
         return self._store[name]
@@ -126,7 +80,7 @@ class DigitTask(Task):
         mine, mask, world = share(rows, shard)
         images = self._data(f"{split}_images").index_select(0, mine)
         targets = labels.index_select(0, mine)
-        if train and self.mixup:
+        if train and self.given.mixup:
             first = index * batch_size
             places = torch.arange(first, first + len(rows), device=self.device)
             images, targets = self._mixed(images, targets, share(places, shard)[0], seed)
@@ -145,7 +99,9 @@ class DigitTask(Task):
         others = draws.integers(
             draws.key("mixup other", seed), places, slots=1, high=len(labels)
         ).squeeze(0)
-        weight = draws.uniform(draws.key("mixup share", seed), places, slots=1).t() * self.mixup
+        weight = (
+            draws.uniform(draws.key("mixup share", seed), places, slots=1).t() * self.given.mixup
+        )
         return (
             torch.lerp(
                 images.to(torch.float32),
@@ -162,13 +118,8 @@ class DigitTask(Task):
     def record(self) -> dict[str, object]:
         return {
             "task": self.name,
-            "source": self.source,
-            "pool": self.pool,
-            "order": self._visits.order,
-            "sizes": list(self._sizes) if self.source == "synthetic" else None,
-            "label_smoothing": self.label_smoothing,
-            "mixup": self.mixup,
-            "hold_out": self.holds_out,
+            **asdict(self.given),
+            "sizes": list(self.given.sizes) if self.given.source == "synthetic" else None,
         }
 
 

@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from passnet.config.tasks import SYNTHETIC_SIZES
+from passnet.config.tasks import FlatMnistTask, SequentialMnistTask
 from passnet.tasks import draws
-from passnet.tasks.data import DataError, read
-from passnet.tasks.idx import parse_idx
-
-Source = Literal["mnist", "synthetic"]
+from passnet.tasks.data import read
 
 _FONT = (
     "01110 10001 10011 10101 11001 10001 01110",
@@ -45,8 +41,6 @@ class Digits:
 
     def pooled(self, by: int) -> Digits:
         """Squares of `by` x `by` pixels averaged into one, for shorter sequences."""
-        if by < 1 or self.images.shape[-1] % by:
-            raise ValueError(f"pool={by}: expected a divisor of {self.images.shape[-1]}")
         if by == 1:
             return self
         means = functional.avg_pool2d(self.images.unsqueeze(1).float(), by).squeeze(1)
@@ -54,46 +48,28 @@ class Digits:
 
 
 def load(
-    source: Source,
-    *,
-    data_dir: str | None = None,
-    check: bool = True,
-    sizes: tuple[int, int, int] = SYNTHETIC_SIZES,
+    given: SequentialMnistTask | FlatMnistTask, *, data_dir: str | None = None
 ) -> dict[str, Digits]:
-    """The splits train, valid and test; `sizes` are those of the synthetic set.
-
-    MNIST's last sixth of the training digits, 10 000, is its validation set. `check` compares
-    the files with their published SHA-256.
-    """
-    if source == "mnist":
-        return _mnist(data_dir, check=check)
-    if source == "synthetic":
-        return {
-            split: synthetic(split, size)
-            for split, size in zip(("train", "valid", "test"), sizes, strict=True)
-        }
-    raise ValueError(f"source={source!r}: expected 'mnist' or 'synthetic'")
+    """The splits train, valid and test; of MNIST the last sixth of the training file validates."""
+    if given.source == "mnist":
+        return _mnist(data_dir)
+    splits = zip(("train", "valid", "test"), given.sizes, strict=True)
+    return {split: synthetic(split, size) for split, size in splits}
 
 
-def _mnist(data_dir: str | None, *, check: bool) -> dict[str, Digits]:
+def _mnist(data_dir: str | None) -> dict[str, Digits]:
+    # `read` has compared the digest, so all that is to be known of the header is where it ends.
     whole = {}
     for part in ("train", "t10k"):
-        names = f"{part}-images-idx3-ubyte", f"{part}-labels-idx1-ubyte"
         images, labels = (
-            parse_idx(read("mnist", name, data_dir=data_dir, check=check), name=name, rank=rank)
-            for name, rank in zip(names, (3, 1), strict=True)
+            torch.frombuffer(
+                bytearray(read("mnist", f"{part}-{what}-ubyte", data_dir=data_dir)),
+                dtype=torch.uint8,
+                offset=header,
+            )
+            for what, header in (("images-idx3", 16), ("labels-idx1", 8))
         )
-        if len(images) != len(labels):
-            raise DataError(
-                f"{names[0]} holds {len(images)} images but {names[1]} holds {len(labels)} labels: "
-                "the files do not belong together; run `passnet data verify mnist`"
-            )
-        if images.shape[1] != images.shape[2] or len(labels) == 0 or int(labels.max()) > 9:
-            raise DataError(
-                f"{names[0]} and {names[1]} are not square digits labelled 0 to 9 "
-                f"({tuple(images.shape)}); run `passnet data verify mnist`"
-            )
-        whole[part] = Digits(images, labels.long())
+        whole[part] = Digits(images.view(-1, 28, 28), labels.long())
     train, cut = whole["train"], len(whole["train"].labels) - len(whole["train"].labels) // 6
     return {
         "train": Digits(train.images[:cut], train.labels[:cut]),

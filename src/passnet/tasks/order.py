@@ -24,8 +24,6 @@ class Visits:
     """
 
     def __init__(self, order: Order, *, keep_partial: bool = False) -> None:
-        if order not in ("shuffled", "fixed", "file"):
-            raise ValueError(f"order={order!r}: expected 'shuffled', 'fixed' or 'file'")
         self.order: Order = order
         self.keep_partial = keep_partial
         self._drawn: OrderedDict[object, Tensor] = OrderedDict()

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Unpack, final
+from typing import final
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from passnet.tasks.digit_task import DigitOptions, DigitTask
+from passnet.config.tasks import SequentialMnistTask
+from passnet.tasks.digit_task import DigitTask
 from passnet.tasks.labels import class_totals, cross_entropy, finish_classes
-from passnet.tasks.permutations import Permutation, digest, pixels
+from passnet.tasks.permutations import digest, pixels
 from passnet.tasks.task import Batch, Totals, widened
 
 
@@ -18,21 +19,17 @@ from passnet.tasks.task import Batch, Totals, widened
 class SequentialMNIST(DigitTask):
     """One grey value in [0, 1] a step, one of ten digits after the last.
 
-    permutation: "author" or "common" (see `permutations`), or None for reading order.
-    options: see `DigitTask`.
+    `permutations` says how its permutations came about.
     """
 
     name = "sequential_mnist"
     input_size = 1
     readout = "last"
 
-    def __init__(
-        self, *, permutation: Permutation | None = "author", **options: Unpack[DigitOptions]
-    ) -> None:
-        super().__init__(**options)
-        self.steps = self.pixels
-        self.permutation: Permutation | None = permutation
-        self._places = None if permutation is None else pixels(permutation, self.steps)
+    def __init__(self, given: SequentialMnistTask, *, data_dir: str | None = None) -> None:
+        super().__init__(given, data_dir=data_dir)
+        named = given.permutation
+        self._places = None if named is None else pixels(named, self.pixels)
 
     def _prepared(self, images: Tensor) -> Tensor:
         return images if self._places is None else images[:, self._places].contiguous()
@@ -41,7 +38,7 @@ class SequentialMNIST(DigitTask):
         return (images.t().to(torch.float32) / 255).unsqueeze(-1).contiguous()
 
     def loss(self, outputs: Tensor, batch: Batch) -> Tensor:
-        return cross_entropy(outputs, batch, smoothing=self.label_smoothing)
+        return cross_entropy(outputs, batch, smoothing=self.given.label_smoothing)
 
     @torch.no_grad()
     def totals(self, outputs: Tensor, batch: Batch) -> Totals:
@@ -53,8 +50,7 @@ class SequentialMNIST(DigitTask):
 
     def record(self) -> dict[str, object]:
         return super().record() | {
-            "steps": self.steps,
-            "permutation": self.permutation,
+            "steps": self.pixels,
             "permutation_pixels": self._places,
             "permutation_sha256": None if self._places is None else digest(self._places),
         }
