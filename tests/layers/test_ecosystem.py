@@ -358,6 +358,8 @@ def test_weights_of_a_gru_that_resets_elsewhere_are_refused(tmp_path):
     kept = {name: value.clone() for name, value in after.state_dict().items()}
     with pytest.raises(ValueError, match=r"with reset='before' and this layer has reset='after'"):
         after.load_state_dict(torch.load(tmp_path / "weights.pt"))
+    with pytest.raises(ValueError, match=r"weights of a passnet\.GRU .* a passnet\.LSTM"):
+        nn.Sequential(passnet.LSTM(3, 5)).load_state_dict(before.state_dict())
     assert all(torch.equal(value, kept[name]) for name, value in after.state_dict().items())
     model("before").load_state_dict(torch.load(tmp_path / "weights.pt"))
     after.load_state_dict(dict(before.state_dict()))  # no note, nothing to go by

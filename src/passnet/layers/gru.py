@@ -50,6 +50,7 @@ class GRU(RecurrentLayer[Tensor]):
     Gates are "reset", "carry" and "candidate" (torch.nn's r, z and n).
     """
 
+    mode = "GRU"
     state_names = ("hidden",)
     torch_type = nn.GRU
 
@@ -83,7 +84,7 @@ class GRU(RecurrentLayer[Tensor]):
         check_choice("reset", reset, ("after", "before"))
         if recurrent_bias is None:
             recurrent_bias = _in_torch(bias, reset, matrix)
-        check_flags(recurrent_bias=recurrent_bias)
+        check_flags(bias=bias, recurrent_bias=recurrent_bias)
         if recurrent_bias and reset == "before":
             raise ValueError(
                 "recurrent_bias=True with reset='before': there it adds to the ordinary bias; "

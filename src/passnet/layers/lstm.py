@@ -32,6 +32,7 @@ class LSTM(RecurrentLayer[tuple[Tensor, Tensor]]):
     Gates are "transform", "carry", "candidate" and "output" (torch.nn's i, f, g and o).
     """
 
+    mode = "LSTM"
     state_names = ("hidden", "cell")
     torch_type = nn.LSTM
 

@@ -33,6 +33,7 @@ from passnet.layers.torch_weights import (
     copy_to_torch,
     load_from_torch,
     refuse_projection,
+    refuse_starting_values,
     rename_torch_weights,
     torch_arguments,
 )
@@ -55,8 +56,9 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
 
     state_names: ClassVar[tuple[str, ...]]
     torch_type: ClassVar[type[nn.RNNBase]]
+    mode: ClassVar[str]
     proj_size: ClassVar[int] = 0
-    """For code that was written for torch.nn, and asks."""
+    """These two are for code that was written for torch.nn, and asks."""
 
     def __init__(
         self,
@@ -246,15 +248,17 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
     def from_torch(cls, module: nn.RNNBase, **options) -> Self:
         """A layer that computes what `module` computes; `options` are further arguments.
 
+        Those that set starting values, `carry_bias` and `init`, are refused.
         torch.nn's two biases of a gate, of which only the sum matters, become one. In further
         training it moves half as far per step of plain gradient descent.
         """
         if not isinstance(module, cls.torch_type):
             raise TypeError(
                 f"{cls.__name__}.from_torch takes a torch.nn.{cls.torch_type.__name__}, "
-                f"got a {type(module).__name__}"
+                f"got {type(module).__module__}.{type(module).__name__}"
             )
         refuse_projection(module.proj_size)
+        refuse_starting_values(options)
         layer = cls(**torch_arguments(module, **options))
         load_from_torch(layer, module)
         return layer.train(module.training)
