@@ -155,6 +155,15 @@ def test_full_lengths_change_nothing(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_list_of_lengths_under_another_default_device(kind):
+    layer, x = build(kind, 1), signed(T, 2, M)
+    expected, _ = layer(x, lengths=torch.tensor([T, 1]))
+    with torch.device("meta"):
+        found, _ = layer(x, lengths=[T, 1])
+    assert torch.equal(found, expected)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_batch_first_symbols_and_given_starts_with_lengths(kind):
     layer, twin = build(kind, 2), build(kind, 2, batch_first=True)
     twin.load_state_dict(layer.state_dict())

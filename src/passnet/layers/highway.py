@@ -110,6 +110,8 @@ class Highway(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Reinitialise all parameters and reset batch norm."""
+        if next(self.parameters()).is_meta:  # which has no numbers to draw
+            return
         for layer in range(self.num_layers):
             self._at(layer).start(
                 self.init, transform_bias=self.transform_bias, generator=generator

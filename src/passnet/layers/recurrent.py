@@ -158,6 +158,8 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Reinitialise all parameters; initial states become zero."""
+        if next(self.parameters()).is_meta:  # which has no numbers to draw
+            return
         for index in range(len(self.cells)):
             self._at(index).start(self.init, carry_bias=self.carry_bias, generator=generator)
         for name in self.state_names:

@@ -162,7 +162,7 @@ def read_sequences(
 def read_lengths(lengths: Tensor | Sequence[int], *, batch: int, steps: int) -> Tensor:
     """Lengths as whole numbers from 1 to the number of steps, one for each sequence."""
     try:
-        found = lengths if isinstance(lengths, Tensor) else torch.tensor(lengths)
+        found = lengths if isinstance(lengths, Tensor) else torch.tensor(lengths, device="cpu")
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"lengths={lengths!r}: give a whole number for each sequence") from error
     if not found.numel():

@@ -59,6 +59,8 @@ class UnitaryRNN(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Reinitialise all parameters, and draw a new permutation for the matrix."""
+        if next(self.parameters()).is_meta:  # which has no numbers to draw
+            return
         self.cell.start(generator)
 
     def forward(
