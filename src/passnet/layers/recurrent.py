@@ -28,7 +28,7 @@ from passnet.layers.same_function import check_reset, note_reset
 from passnet.layers.scripting import refuse_script
 from passnet.layers.sequences import Sequences, read_sequences
 from passnet.layers.stack import Starts, run_stack, scan_call, starting_states
-from passnet.layers.streaming import check_step, check_step_shape, short_step
+from passnet.layers.streaming import check_step, short_step, time_axis
 from passnet.layers.torch_weights import (
     copy_to_torch,
     load_from_torch,
@@ -214,10 +214,8 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
         quick = None if state is None else short_step(self, input, state)
         if quick is not None:
             return quick
-        check_step(self, input)
-        check_step_shape(input)
-        batched = input.dim() == (2 if input.is_floating_point() else 1)
-        time = 1 if batched and self.batch_first else 0
+        check_step(self)
+        time = time_axis(input, batch_first=self.batch_first)
         output, following = self(input.unsqueeze(time), state)
         return output.squeeze(time), following
 
