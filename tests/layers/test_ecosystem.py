@@ -151,6 +151,23 @@ def test_a_script_is_refused_in_a_sentence(layer):
             torch.jit.script(module)
 
 
+class LeafTracer(torch.fx.Tracer):
+    def is_leaf_module(self, m, module_qualified_name):
+        return type(m).__module__.startswith("passnet")
+
+
+@pytest.mark.parametrize(
+    "layer", [passnet.GRU(2, 3), passnet.LSTM(2, 3), passnet.UnitaryRNN(2, 3), passnet.Highway(2)]
+)
+def test_fx_is_told_to_take_a_layer_as_a_leaf(layer):
+    module = nn.Sequential(layer)
+    with pytest.raises(TypeError, match=r"name it a leaf \(Tracer\.is_leaf_module\)"):
+        torch.fx.symbolic_trace(module)
+    traced = torch.fx.GraphModule(module, LeafTracer().trace(module))
+    x = signed(T, B, 2)
+    torch.testing.assert_close(traced(x), module(x), rtol=0, atol=0)
+
+
 def test_a_program_is_loaded_where_its_ops_are_imported(tmp_path):
     module = randomised(passnet.GRU(M, SIZE)).eval()
     path = tmp_path / "program.pt2"

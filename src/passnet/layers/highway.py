@@ -21,7 +21,7 @@ from passnet.layers.arguments import (
     check_sizes,
 )
 from passnet.layers.describe import unusual
-from passnet.layers.scripting import refuse_script
+from passnet.layers.scripting import refuse_proxy, refuse_script
 from passnet.matrices import GateMatrix
 from passnet.ops.highway_gate import ACTIVATIONS, highway_backends
 
@@ -120,6 +120,7 @@ class Highway(nn.Module):
     def forward(self, state: Float[Tensor, "... n"]) -> Float[Tensor, "... n"]:
         """The state after the last layer."""
         if not isinstance(state, Tensor):
+            refuse_proxy(state)
             raise TypeError(f"the input is a {type(state).__name__}: give a tensor")
         if state.shape[-1:] != (self.size,):
             raise ValueError(

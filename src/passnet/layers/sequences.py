@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from passnet.layers.scripting import refuse_proxy
 from passnet.ops.precision import autocast_on
 from passnet.ops.transforms import readable
 
@@ -120,6 +121,7 @@ def read_sequences(
     if isinstance(given, PackedSequence):
         return _unpack(given, lengths, input_size)
     if not isinstance(given, Tensor):
+        refuse_proxy(given)
         raise TypeError(f"the input is a {type(given).__name__}: give a tensor or PackedSequence")
     if given.is_nested:
         raise TypeError(
