@@ -221,6 +221,16 @@ def test_states_of_the_wrong_kind():
         passnet.LSTM(M, N)(signed(T, B, M), (zeros, torch.zeros(1, 9, N)))
 
 
+@each_layer
+def test_lengths_in_the_place_of_the_state(layer):
+    lengths = [T] * B
+    with raises(TypeError, "is a list", "numbers of steps go in lengths="):
+        layer(M, N)(signed(T, B, M), lengths)
+    kind = ValueError if layer is passnet.GRU else TypeError
+    with raises(kind, "numbers of steps go in lengths="):
+        layer(M, N)(signed(T, B, M), torch.tensor(lengths))
+
+
 def test_matrices_that_are_not_there():
     module = passnet.GRU(M, N, 2)
     with raises(ValueError, "no gate 'forget'", "'reset', 'carry', 'candidate'"):

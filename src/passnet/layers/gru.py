@@ -132,7 +132,10 @@ class GRU(RecurrentLayer[Tensor]):
 
     def _split(self, hx: Any) -> States:
         if not isinstance(hx, Tensor):
-            raise TypeError(f"the initial state is a {type(hx).__name__}: a GRU takes one tensor")
+            raise TypeError(
+                f"the initial state is a {type(hx).__name__}: a GRU takes one tensor (numbers of "
+                "steps go in lengths=)"
+            )
         return (hx,)
 
     def _join(self, parts: Iterable[Tensor]) -> Tensor:

@@ -83,6 +83,7 @@ class Sequences:
             raise ValueError(
                 f"the initial {name} state has shape {tuple(state.shape)}: "
                 f"expected {expected} ({form})"
+                + ("" if state.is_floating_point() else "; numbers of steps go in lengths=")
             )
         if state.device != device:
             raise ValueError(
