@@ -295,26 +295,36 @@ def test_a_parametrised_factor_still_trains(layer, name):
     assert module(x)[0].shape == y.shape
 
 
-def _train_on_one_rank(rank: int, size: int, path: str, batch) -> None:
+def _train_on_one_rank(rank: int, size: int, path: str, batch, how: str) -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{path}", rank=rank, world_size=size
     )
     torch.manual_seed(0)
-    module = nn.parallel.DistributedDataParallel(passnet.GRU(M, SIZE, 2, matrix=SPEC))
+    layer = passnet.GRU(M, SIZE, 2, matrix=SPEC)
+    if how == "DDP":
+        module = nn.parallel.DistributedDataParallel(layer)
+    else:  # imported here: it takes a second
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        module = fully_shard(layer, mesh=init_device_mesh("cpu", (size,)))
     share = batch[:, rank::size]
     module(share)[0].square().mean().backward()
+    grads = {n: p.grad for n, p in layer.named_parameters()}
+    if how == "FSDP":
+        grads = {n: grad.full_tensor() for n, grad in grads.items()}
     if rank == 0:
-        grads = {n: p.grad for n, p in module.module.named_parameters()}
         torch.save(grads, path + ".grads")
     torch.distributed.barrier()
     # Not by way of gloo's teardown, which now and then waits for a peer that has gone.
     os._exit(0)
 
 
-def test_two_data_parallel_processes_give_the_gradient_of_the_whole_batch(tmp_path):
+@pytest.mark.parametrize("how", ["DDP", "FSDP"])
+def test_two_data_parallel_processes_give_the_gradient_of_the_whole_batch(tmp_path, how):
     path, batch = str(tmp_path / "meeting"), signed(T, B, M)
-    torch.multiprocessing.spawn(_train_on_one_rank, (2, path, batch), nprocs=2)
+    torch.multiprocessing.spawn(_train_on_one_rank, (2, path, batch, how), nprocs=2)
     got = torch.load(path + ".grads")
     torch.manual_seed(0)
     module = passnet.GRU(M, SIZE, 2, matrix=SPEC)
