@@ -168,13 +168,13 @@ def read_lengths(lengths: Tensor | Sequence[int], *, batch: int, steps: int) -> 
         found = lengths if isinstance(lengths, Tensor) else torch.tensor(lengths, device="cpu")
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"lengths={lengths!r}: give a whole number for each sequence") from error
-    if not found.numel():
-        found = found.long()  # an empty list has no type of its own
-    if found.is_floating_point() or found.is_complex() or found.dtype == torch.bool:
+    whole = not (found.is_floating_point() or found.is_complex() or found.dtype == torch.bool)
+    if not whole and found.numel():  # an empty list has no type of its own
         raise TypeError(
             f"lengths are {found.dtype}: give whole numbers of steps (torch.int64), "
             "no missing values"
         )
+    found = found.long()  # PyTorch finds no least of unsigned ones
     if tuple(found.shape) != (batch,):
         raise ValueError(
             f"lengths has shape {tuple(found.shape)}: expected ({batch},), one for each sequence"
