@@ -256,9 +256,9 @@ def test_a_learned_start_takes_torchs_weights_and_starts_from_zero(kind):
 
 
 def test_weights_of_another_kind_are_named():
-    with pytest.raises(ValueError, match=r"28 rows of 7.* torch\.nn\.LSTM: a GRU takes 3 times"):
+    with pytest.raises(ValueError, match=r"28 rows of 7.*nn\.LSTM: passnet\.GRU takes 3 times"):
         passnet.GRU(M, 7).load_state_dict(nn.LSTM(M, 7).state_dict())
-    with pytest.raises(ValueError, match=r"7 rows of 7.* torch\.nn\.RNN: a LSTM takes 4 times"):
+    with pytest.raises(ValueError, match=r"7 rows of 7.*nn\.RNN: passnet\.LSTM takes 4 times"):
         passnet.LSTM(M, 7).load_state_dict(nn.RNN(M, 7).state_dict())
 
 
@@ -274,6 +274,21 @@ def test_weights_with_a_projection_and_without_a_matrix_are_named():
 def test_what_from_torch_takes_from_the_module_is_not_given_again():
     with pytest.raises(TypeError, match="batch_first, device: this comes from the layer itself"):
         passnet.GRU.from_torch(nn.GRU(M, SIZE), batch_first=True, device="cpu")
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+@pytest.mark.parametrize("options", [{"carry_bias": 4.0}, {"init": "torch"}], ids=str)
+def test_from_torch_refuses_starting_values(kind, options):
+    ours_type, theirs_type = PAIRS[kind]
+    with pytest.raises(TypeError, match=f"{next(iter(options))} would set starting values"):
+        ours_type.from_torch(theirs_type(M, SIZE), **options)
+
+
+@pytest.mark.parametrize("kind", PAIRS)
+def test_what_code_for_torch_asks_a_layer(kind):
+    ours, theirs = PAIRS[kind]
+    for name in ("mode", "proj_size", "bias", "num_layers", "bidirectional", "batch_first"):
+        assert getattr(ours(M, SIZE), name) == getattr(theirs(M, SIZE), name)
 
 
 @pytest.mark.parametrize("options", [{"reset": "before"}, {"recurrent_bias": False}], ids=str)
@@ -298,13 +313,15 @@ def test_what_torch_does_not_have_is_refused(make, words):
 
 
 def test_wrong_kinds_are_refused():
-    with pytest.raises(TypeError, match=r"GRU.from_torch takes a torch.nn.GRU, got a LSTM"):
+    with pytest.raises(TypeError, match=r"GRU.from_torch takes a torch.nn.GRU, got .*rnn\.LSTM"):
         passnet.GRU.from_torch(nn.LSTM(M, SIZE))
+    with pytest.raises(TypeError, match=r"takes a torch.nn.GRU, got passnet\.layers\.gru\.GRU"):
+        passnet.GRU.from_torch(passnet.GRU(M, SIZE))
     with pytest.raises(ValueError, match=r"proj_size=2 is not taken: .*LowRank\(rank=2"):
         passnet.LSTM.from_torch(nn.LSTM(M, SIZE, proj_size=2))
     with pytest.raises(ValueError, match="proj_size=2 is not taken"):
         passnet.LSTM(M, SIZE, proj_size=2)
-    with pytest.raises(ValueError, match=r"weights of a dense torch.nn layer.*LowRank"):
+    with pytest.raises(ValueError, match=r"into a dense GRU, .* passnet\.compress\(.*LowRank"):
         passnet.GRU(M, SIZE, matrix=passnet.LowRank(2)).load_state_dict(
             nn.GRU(M, SIZE).state_dict()
         )

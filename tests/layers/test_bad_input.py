@@ -221,6 +221,16 @@ def test_states_of_the_wrong_kind():
         passnet.LSTM(M, N)(signed(T, B, M), (zeros, torch.zeros(1, 9, N)))
 
 
+@each_layer
+def test_lengths_in_the_place_of_the_state(layer):
+    lengths = [T] * B
+    with raises(TypeError, "is a list", "numbers of steps go in lengths="):
+        layer(M, N)(signed(T, B, M), lengths)
+    kind = ValueError if layer is passnet.GRU else TypeError
+    with raises(kind, "numbers of steps go in lengths="):
+        layer(M, N)(signed(T, B, M), torch.tensor(lengths))
+
+
 def test_matrices_that_are_not_there():
     module = passnet.GRU(M, N, 2)
     with raises(ValueError, "no gate 'forget'", "'reset', 'carry', 'candidate'"):
@@ -281,7 +291,7 @@ def test_highway_inputs():
 def test_flags_are_true_or_false(layer, wrong):
     names = ["bias", "batch_first", "bidirectional", "learn_initial_state", "weight_norm"]
     for name in names:
-        with raises(TypeError, f"{name}={wrong!r}: give True or False"):
+        with pytest.raises(TypeError, match=rf"^{name}={wrong!r}: give True or False"):
             layer(M, N, **{name: wrong})
     with raises(TypeError, "bias=0.5"):
         layer(M, N, 2, 0.5)  # dropout stands further back
@@ -317,7 +327,7 @@ def test_a_step_says_what_it_takes(shape):
 
 
 def test_weights_of_a_dense_layer_say_where_they_fit():
-    with raises(ValueError, "LowRank(rank=3", "make a dense GRU"):
+    with raises(ValueError, "dense GRU, without matrix=", "passnet.compress(layer, LowRank(rank=3"):
         passnet.GRU.from_torch(torch.nn.GRU(5, 7), matrix=passnet.LowRank(3))
     for initial in (True, False):
         with raises(ValueError, "has no cells.0.input_weight_scale", "leave out"):

@@ -151,6 +151,23 @@ def test_a_script_is_refused_in_a_sentence(layer):
             torch.jit.script(module)
 
 
+class LeafTracer(torch.fx.Tracer):
+    def is_leaf_module(self, m, module_qualified_name):
+        return type(m).__module__.startswith("passnet")
+
+
+@pytest.mark.parametrize(
+    "layer", [passnet.GRU(2, 3), passnet.LSTM(2, 3), passnet.UnitaryRNN(2, 3), passnet.Highway(2)]
+)
+def test_fx_is_told_to_take_a_layer_as_a_leaf(layer):
+    module = nn.Sequential(layer)
+    with pytest.raises(TypeError, match=r"name it a leaf \(Tracer\.is_leaf_module\)"):
+        torch.fx.symbolic_trace(module)
+    traced = torch.fx.GraphModule(module, LeafTracer().trace(module))
+    x = signed(T, B, 2)
+    torch.testing.assert_close(traced(x), module(x), rtol=0, atol=0)
+
+
 def test_a_program_is_loaded_where_its_ops_are_imported(tmp_path):
     module = randomised(passnet.GRU(M, SIZE)).eval()
     path = tmp_path / "program.pt2"
@@ -278,26 +295,36 @@ def test_a_parametrised_factor_still_trains(layer, name):
     assert module(x)[0].shape == y.shape
 
 
-def _train_on_one_rank(rank: int, size: int, path: str, batch) -> None:
+def _train_on_one_rank(rank: int, size: int, path: str, batch, how: str) -> None:
     torch.set_num_threads(1)
     torch.distributed.init_process_group(
         "gloo", init_method=f"file://{path}", rank=rank, world_size=size
     )
     torch.manual_seed(0)
-    module = nn.parallel.DistributedDataParallel(passnet.GRU(M, SIZE, 2, matrix=SPEC))
+    layer = passnet.GRU(M, SIZE, 2, matrix=SPEC)
+    if how == "DDP":
+        module = nn.parallel.DistributedDataParallel(layer)
+    else:  # imported here: it takes a second
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import fully_shard
+
+        module = fully_shard(layer, mesh=init_device_mesh("cpu", (size,)))
     share = batch[:, rank::size]
     module(share)[0].square().mean().backward()
+    grads = {n: p.grad for n, p in layer.named_parameters()}
+    if how == "FSDP":
+        grads = {n: grad.full_tensor() for n, grad in grads.items()}
     if rank == 0:
-        grads = {n: p.grad for n, p in module.module.named_parameters()}
         torch.save(grads, path + ".grads")
     torch.distributed.barrier()
     # Not by way of gloo's teardown, which now and then waits for a peer that has gone.
     os._exit(0)
 
 
-def test_two_data_parallel_processes_give_the_gradient_of_the_whole_batch(tmp_path):
+@pytest.mark.parametrize("how", ["DDP", "FSDP"])
+def test_two_data_parallel_processes_give_the_gradient_of_the_whole_batch(tmp_path, how):
     path, batch = str(tmp_path / "meeting"), signed(T, B, M)
-    torch.multiprocessing.spawn(_train_on_one_rank, (2, path, batch), nprocs=2)
+    torch.multiprocessing.spawn(_train_on_one_rank, (2, path, batch, how), nprocs=2)
     got = torch.load(path + ".grads")
     torch.manual_seed(0)
     module = passnet.GRU(M, SIZE, 2, matrix=SPEC)
@@ -358,6 +385,8 @@ def test_weights_of_a_gru_that_resets_elsewhere_are_refused(tmp_path):
     kept = {name: value.clone() for name, value in after.state_dict().items()}
     with pytest.raises(ValueError, match=r"with reset='before' and this layer has reset='after'"):
         after.load_state_dict(torch.load(tmp_path / "weights.pt"))
+    with pytest.raises(ValueError, match=r"weights of a passnet\.GRU .* a passnet\.LSTM"):
+        nn.Sequential(passnet.LSTM(3, 5)).load_state_dict(before.state_dict())
     assert all(torch.equal(value, kept[name]) for name, value in after.state_dict().items())
     model("before").load_state_dict(torch.load(tmp_path / "weights.pt"))
     after.load_state_dict(dict(before.state_dict()))  # no note, nothing to go by

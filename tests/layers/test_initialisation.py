@@ -325,3 +325,35 @@ def test_a_vector_of_carry_biases_is_copied():
     assert torch.equal(layer.cells[0].bias[1], torch.full((N,), 2.0))
     with pytest.raises(TypeError, match=rf"carry_bias=\[1\]: give a number, a vector of {N}"):
         passnet.GRU(M, N, carry_bias=[1])
+
+
+FRESH = {
+    "GRU": lambda **place: passnet.GRU(M, N, carry_bias=passnet.Chrono(9), **place),
+    "LSTM": lambda **place: passnet.LSTM(M, N, matrix=SPECS["diagonal"], **place),
+    "quasi-orthogonal": lambda **place: passnet.GRU(
+        M, N, matrix=SPECS["diagonal tied"], init="quasi-orthogonal", **place
+    ),
+    "Highway": lambda **place: passnet.Highway(N, batch_norm=True, **place),
+    "uRNN": lambda **place: passnet.UnitaryRNN(M, N, **place),
+}
+
+
+@pytest.mark.parametrize("kind", FRESH)
+def test_a_seed_draws_the_same_whatever_the_default_device(kind):
+    layer = FRESH[kind]()
+    layer.reset_parameters(torch.Generator().manual_seed(7))
+    expected = {name: value.clone() for name, value in layer.state_dict().items()}
+    layer.reset_parameters()
+    with torch.device("meta"):
+        layer.reset_parameters(torch.Generator("cpu").manual_seed(7))
+    assert all(torch.equal(value, expected[name]) for name, value in layer.state_dict().items())
+
+
+@pytest.mark.parametrize("kind", FRESH)
+def test_nothing_is_drawn_for_the_meta_device(kind):
+    """What a large model is put there for."""
+    before = torch.get_rng_state()
+    assert next(FRESH[kind](device="meta").parameters()).is_meta
+    with torch.device("meta"):
+        FRESH[kind]()
+    assert torch.equal(torch.get_rng_state(), before)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 
+import numpy
 import pytest
 import torch
 from accuracy import assert_all_accurate
@@ -152,6 +153,27 @@ def test_full_lengths_change_nothing(kind):
     assert torch.equal(y, y_full)
     for a, b in zip(parts_of(state), parts_of(state_full), strict=True):
         assert torch.equal(a, b)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("dtype", ["uint8", "int32", "uint16", "uint32", "uint64"])
+def test_lengths_of_every_whole_type(kind, dtype):
+    layer, x = build(kind), signed(T, 2, M)
+    expected, _ = layer(x, lengths=[T, 1])
+    array = numpy.array([T, 1], dtype=dtype)
+    for lengths in (array, torch.from_numpy(array)):
+        assert torch.equal(layer(x, lengths=lengths)[0], expected)
+    with pytest.raises(ValueError, match=f"lengths contains {T + 1}: each must be from 1 to {T}"):
+        layer(x, lengths=array + 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_list_of_lengths_under_another_default_device(kind):
+    layer, x = build(kind, 1), signed(T, 2, M)
+    expected, _ = layer(x, lengths=torch.tensor([T, 1]))
+    with torch.device("meta"):
+        found, _ = layer(x, lengths=[T, 1])
+    assert torch.equal(found, expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -84,8 +84,8 @@ class RecurrentCell(nn.Module, ABC):
         assert self.bias is not None
         carry = self.bias[self.gate_names.index("carry")]
         if isinstance(value, Chrono):
-            scales = torch.empty(self.size).uniform_(1, value.t_max - 1, generator=generator)
-            value = scales.log()
+            scales = torch.empty(self.size, device="cpu")
+            value = scales.uniform_(1, value.t_max - 1, generator=generator).log()
         carry.copy_(torch.as_tensor(value, dtype=carry.dtype, device=carry.device))
 
     def input_matrix(self) -> Float[Tensor, "gates n m"]:

@@ -10,6 +10,7 @@ from jaxtyping import Bool, Complex, Float, Int
 from torch import Tensor, nn
 
 from passnet.equations import UnitaryFactors, unitary_map
+from passnet.matrices.initialisation import fill_uniform
 from passnet.matrices.structured import stored
 from passnet.ops import UnitaryScan
 from passnet.ops.inputs import Inputs, needs_gradient
@@ -49,10 +50,8 @@ class UnitaryCell(nn.Module):
             "initial_state": math.sqrt(3 / (2 * size)),
         }
         for name, bound in bounds.items():
-            tensor = getattr(self, name)
-            draw = torch.empty(tensor.shape).uniform_(-bound, bound, generator=generator)
-            tensor.copy_(draw)
-        self.permutation.copy_(torch.randperm(size, generator=generator))
+            fill_uniform(getattr(self, name), bound, generator)
+        self.permutation.copy_(torch.randperm(size, generator=generator, device="cpu"))
 
     def factors(self) -> UnitaryFactors:
         """What determines the unitary matrix."""

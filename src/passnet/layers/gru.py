@@ -50,6 +50,7 @@ class GRU(RecurrentLayer[Tensor]):
     Gates are "reset", "carry" and "candidate" (torch.nn's r, z and n).
     """
 
+    mode = "GRU"
     state_names = ("hidden",)
     torch_type = nn.GRU
 
@@ -83,7 +84,7 @@ class GRU(RecurrentLayer[Tensor]):
         check_choice("reset", reset, ("after", "before"))
         if recurrent_bias is None:
             recurrent_bias = _in_torch(bias, reset, matrix)
-        check_flags(recurrent_bias=recurrent_bias)
+        check_flags(bias=bias, recurrent_bias=recurrent_bias)
         if recurrent_bias and reset == "before":
             raise ValueError(
                 "recurrent_bias=True with reset='before': there it adds to the ordinary bias; "
@@ -131,7 +132,10 @@ class GRU(RecurrentLayer[Tensor]):
 
     def _split(self, hx: Any) -> States:
         if not isinstance(hx, Tensor):
-            raise TypeError(f"the initial state is a {type(hx).__name__}: a GRU takes one tensor")
+            raise TypeError(
+                f"the initial state is a {type(hx).__name__}: a GRU takes one tensor (numbers of "
+                "steps go in lengths=)"
+            )
         return (hx,)
 
     def _join(self, parts: Iterable[Tensor]) -> Tensor:

@@ -21,7 +21,7 @@ from passnet.layers.arguments import (
     check_sizes,
 )
 from passnet.layers.describe import unusual
-from passnet.layers.scripting import refuse_script
+from passnet.layers.scripting import refuse_proxy, refuse_script
 from passnet.matrices import GateMatrix
 from passnet.ops.highway_gate import ACTIVATIONS, highway_backends
 
@@ -110,6 +110,8 @@ class Highway(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Reinitialise all parameters and reset batch norm."""
+        if next(self.parameters()).is_meta:  # which has no numbers to draw
+            return
         for layer in range(self.num_layers):
             self._at(layer).start(
                 self.init, transform_bias=self.transform_bias, generator=generator
@@ -118,6 +120,7 @@ class Highway(nn.Module):
     def forward(self, state: Float[Tensor, "... n"]) -> Float[Tensor, "... n"]:
         """The state after the last layer."""
         if not isinstance(state, Tensor):
+            refuse_proxy(state)
             raise TypeError(f"the input is a {type(state).__name__}: give a tensor")
         if state.shape[-1:] != (self.size,):
             raise ValueError(

@@ -32,6 +32,7 @@ class LSTM(RecurrentLayer[tuple[Tensor, Tensor]]):
     Gates are "transform", "carry", "candidate" and "output" (torch.nn's i, f, g and o).
     """
 
+    mode = "LSTM"
     state_names = ("hidden", "cell")
     torch_type = nn.LSTM
 
@@ -101,7 +102,10 @@ class LSTM(RecurrentLayer[tuple[Tensor, Tensor]]):
     def _split(self, hx: Any) -> States:
         pair = isinstance(hx, tuple | list) and len(hx) == 2
         if not pair or not all(isinstance(part, Tensor) for part in hx):
-            raise TypeError("the initial state of an LSTM is a pair (hidden, cell) of tensors")
+            raise TypeError(
+                f"the initial state is a {type(hx).__name__}: an LSTM takes a pair (hidden, cell) "
+                "of tensors (numbers of steps go in lengths=)"
+            )
         return tuple(hx)
 
     def _join(self, parts: Iterable[Tensor]) -> tuple[Tensor, Tensor]:

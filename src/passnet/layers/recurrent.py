@@ -28,11 +28,12 @@ from passnet.layers.same_function import check_reset, note_reset
 from passnet.layers.scripting import refuse_script
 from passnet.layers.sequences import Sequences, read_sequences
 from passnet.layers.stack import Starts, run_stack, scan_call, starting_states
-from passnet.layers.streaming import check_step, check_step_shape, short_step
+from passnet.layers.streaming import check_step, short_step, time_axis
 from passnet.layers.torch_weights import (
     copy_to_torch,
     load_from_torch,
     refuse_projection,
+    refuse_starting_values,
     rename_torch_weights,
     torch_arguments,
 )
@@ -55,8 +56,9 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
 
     state_names: ClassVar[tuple[str, ...]]
     torch_type: ClassVar[type[nn.RNNBase]]
+    mode: ClassVar[str]
     proj_size: ClassVar[int] = 0
-    """For code that was written for torch.nn, and asks."""
+    """These two are for code that was written for torch.nn, and asks."""
 
     def __init__(
         self,
@@ -156,6 +158,8 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Reinitialise all parameters; initial states become zero."""
+        if next(self.parameters()).is_meta:  # which has no numbers to draw
+            return
         for index in range(len(self.cells)):
             self._at(index).start(self.init, carry_bias=self.carry_bias, generator=generator)
         for name in self.state_names:
@@ -210,10 +214,8 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
         quick = None if state is None else short_step(self, input, state)
         if quick is not None:
             return quick
-        check_step(self, input)
-        check_step_shape(input)
-        batched = input.dim() == (2 if input.is_floating_point() else 1)
-        time = 1 if batched and self.batch_first else 0
+        check_step(self)
+        time = time_axis(input, batch_first=self.batch_first)
         output, following = self(input.unsqueeze(time), state)
         return output.squeeze(time), following
 
@@ -246,15 +248,17 @@ class RecurrentLayer(nn.Module, ABC, Generic[State]):
     def from_torch(cls, module: nn.RNNBase, **options) -> Self:
         """A layer that computes what `module` computes; `options` are further arguments.
 
+        Those that set starting values, `carry_bias` and `init`, are refused.
         torch.nn's two biases of a gate, of which only the sum matters, become one. In further
         training it moves half as far per step of plain gradient descent.
         """
         if not isinstance(module, cls.torch_type):
             raise TypeError(
                 f"{cls.__name__}.from_torch takes a torch.nn.{cls.torch_type.__name__}, "
-                f"got a {type(module).__name__}"
+                f"got {type(module).__module__}.{type(module).__name__}"
             )
         refuse_projection(module.proj_size)
+        refuse_starting_values(options)
         layer = cls(**torch_arguments(module, **options))
         load_from_torch(layer, module)
         return layer.train(module.training)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
+from passnet.layers.scripting import refuse_proxy
 from passnet.ops.precision import autocast_on
 from passnet.ops.transforms import readable
 
@@ -82,6 +83,7 @@ class Sequences:
             raise ValueError(
                 f"the initial {name} state has shape {tuple(state.shape)}: "
                 f"expected {expected} ({form})"
+                + ("" if state.is_floating_point() else "; numbers of steps go in lengths=")
             )
         if state.device != device:
             raise ValueError(
@@ -120,6 +122,7 @@ def read_sequences(
     if isinstance(given, PackedSequence):
         return _unpack(given, lengths, input_size)
     if not isinstance(given, Tensor):
+        refuse_proxy(given)
         raise TypeError(f"the input is a {type(given).__name__}: give a tensor or PackedSequence")
     if given.is_nested:
         raise TypeError(
@@ -162,16 +165,16 @@ def read_sequences(
 def read_lengths(lengths: Tensor | Sequence[int], *, batch: int, steps: int) -> Tensor:
     """Lengths as whole numbers from 1 to the number of steps, one for each sequence."""
     try:
-        found = lengths if isinstance(lengths, Tensor) else torch.tensor(lengths)
+        found = lengths if isinstance(lengths, Tensor) else torch.tensor(lengths, device="cpu")
     except (TypeError, ValueError, RuntimeError) as error:
         raise TypeError(f"lengths={lengths!r}: give a whole number for each sequence") from error
-    if not found.numel():
-        found = found.long()  # an empty list has no type of its own
-    if found.is_floating_point() or found.is_complex() or found.dtype == torch.bool:
+    whole = not (found.is_floating_point() or found.is_complex() or found.dtype == torch.bool)
+    if not whole and found.numel():  # an empty list has no type of its own
         raise TypeError(
             f"lengths are {found.dtype}: give whole numbers of steps (torch.int64), "
             "no missing values"
         )
+    found = found.long()  # PyTorch finds no least of unsigned ones
     if tuple(found.shape) != (batch,):
         raise ValueError(
             f"lengths has shape {tuple(found.shape)}: expected ({batch},), one for each sequence"

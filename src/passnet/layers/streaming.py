@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 _prepared: WeakKeyDictionary[nn.Module, tuple[list, CellStep | None]] = WeakKeyDictionary()
 
 
-def check_step(layer: RecurrentLayer, input: object) -> None:
-    """Raise a sentence if a layer takes no single steps, or not this one."""
+def check_step(layer: RecurrentLayer) -> None:
+    """Raise a sentence if a layer takes no single steps."""
     if layer.bidirectional:
         raise RuntimeError(
             "step() needs one direction: a bidirectional layer reads the sequence's end first"
@@ -32,23 +32,20 @@ def check_step(layer: RecurrentLayer, input: object) -> None:
             "step() draws no dropout: call .eval() first (a mask fixed over time cannot be "
             "kept from one call to the next)"
         )
-    check_tensor(input)
 
 
-def check_tensor(input: object) -> None:
-    """Raise a sentence for an input of a step that is none."""
+def time_axis(input: object, *, batch_first: bool) -> int:
+    """Where a step's input lacks the axis of time; raises a sentence for anything but one step."""
     if not isinstance(input, Tensor):
         raise TypeError(f"the input of a step is a {type(input).__name__}: give a tensor")
-
-
-def check_step_shape(input: Tensor) -> None:
-    """Raise a sentence for an input that is not one step of some sequences, or of one."""
     features = input.is_floating_point()
-    if input.dim() not in ((1, 2) if features else (0, 1)):
+    axes = input.dim() - features
+    if axes not in (0, 1):
         raise ValueError(
             f"the input of a step has shape {tuple(input.shape)}: expected "
             + ("[B, m] or [m] features" if features else "[B] or [] symbols")
         )
+    return 1 if axes == 1 and batch_first else 0
 
 
 def short_step(layer: RecurrentLayer, x: Tensor, state: Any):

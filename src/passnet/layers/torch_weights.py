@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -23,7 +24,8 @@ def rename_torch_weights(module, state_dict, prefix, *_) -> None:
     if not isinstance(module.matrix, Dense):
         raise ValueError(
             f"these are weights of a dense torch.nn layer and this one has {module.matrix!r}: "
-            f"make a dense {type(module).__name__}, without matrix=, to take them over"
+            f"load them into a dense {type(module).__name__}, without matrix=, and compress that "
+            f"with passnet.compress(layer, {module.matrix!r})"
         )
     if getattr(module, "reset", "after") == "before":
         raise ValueError(
@@ -58,8 +60,8 @@ def _check_gates(module, recurrent: Tensor | None) -> None:
     kinds = {1: "torch.nn.RNN", 3: "torch.nn.GRU", 4: "torch.nn.LSTM"}
     whose = kinds.get(rows // units if rows % units == 0 else 0, "another kind of layer")
     raise ValueError(
-        f"weight_hh_l0 has {rows} rows of {units} numbers, as that of {whose}: a "
-        f"{type(module).__name__} takes {gates} times as many rows as columns"
+        f"weight_hh_l0 has {rows} rows of {units} numbers, as that of {whose}: "
+        f"passnet.{type(module).__name__} takes {gates} times as many rows as columns"
     )
 
 
@@ -181,4 +183,14 @@ def refuse_projection(proj_size: int) -> None:
             f"proj_size={proj_size} is not taken: LSTM(..., matrix=LowRank(rank={proj_size}, "
             "tied=True)) has the same recurrence and returns the whole state; project its output "
             "with a torch.nn.Linear if you want it small"
+        )
+
+
+def refuse_starting_values(options: Mapping[str, object]) -> None:
+    """Raise for arguments that the weights of another layer would make pointless."""
+    given = [name for name in ("carry_bias", "init") if name in options]
+    if given:
+        raise TypeError(
+            f"{' and '.join(given)} would set starting values, and these parameters start as the "
+            "module's: leave it out"
         )

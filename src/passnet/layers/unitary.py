@@ -15,7 +15,7 @@ from passnet.layers.arguments import check_flags, check_sizes
 from passnet.layers.describe import unusual
 from passnet.layers.scripting import refuse_script
 from passnet.layers.sequences import Sequences, read_sequences
-from passnet.layers.streaming import check_step_shape, check_tensor
+from passnet.layers.streaming import time_axis
 from passnet.matrices.structured import stored
 from passnet.ops import UnitaryScan, unitary_backends
 from passnet.ops.backend import check_backend, choose
@@ -59,6 +59,8 @@ class UnitaryRNN(nn.Module):
 
     def reset_parameters(self, generator: torch.Generator | None = None) -> None:
         """Reinitialise all parameters, and draw a new permutation for the matrix."""
+        if next(self.parameters()).is_meta:  # which has no numbers to draw
+            return
         self.cell.start(generator)
 
     def forward(
@@ -130,10 +132,7 @@ class UnitaryRNN(nn.Module):
 
     def step(self, input: Tensor, state: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """One time step for streaming: (output, next state). `input` is `[B, m]` or `[m]`."""
-        check_tensor(input)
-        check_step_shape(input)
-        batched = input.dim() == (2 if input.is_floating_point() else 1)
-        time = 1 if batched and self.batch_first else 0
+        time = time_axis(input, batch_first=self.batch_first)
         output, next_state = self(input.unsqueeze(time), state)
         return output.squeeze(time), next_state
 

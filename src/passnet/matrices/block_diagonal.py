@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import final
 
-import torch
-
 from passnet.config.matrix import BlockDiagonal, BlockDiagonalPlusLowRank
 from passnet.equations import STRUCTURES
-from passnet.matrices.initialisation import fill_matrix
 from passnet.matrices.structured import StructuredMatrix
 
 
@@ -39,10 +36,3 @@ class BlockDiagonalMatrix(StructuredMatrix):
             self.structure = STRUCTURES["block_diagonal"]
             self.normalised = ("blocks",)
         self.add_factor("blocks", gates, spec.blocks, side, side, **place)
-
-    def start(
-        self, init: str, *, keep: float = 1.0, generator: torch.Generator | None = None
-    ) -> None:
-        for name in self.structure.factors:
-            fill_matrix(getattr(self, name), init, units=self.size, generator=generator)
-        self.reset_scales()

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import final
 
-import torch
 from torch import nn
 
 from passnet.config.matrix import Dense
 from passnet.equations import STRUCTURES
-from passnet.matrices.initialisation import fill_matrix
 from passnet.matrices.structured import StructuredMatrix
 
 
@@ -26,9 +24,3 @@ class DenseMatrix(StructuredMatrix):
     ) -> None:
         super().__init__(spec, size, gates, weight_norm=weight_norm)
         self.add_factor("weight", gates, size, size, device=device, dtype=dtype)
-
-    def start(
-        self, init: str, *, keep: float = 1.0, generator: torch.Generator | None = None
-    ) -> None:
-        fill_matrix(self.weight, init, units=self.size, generator=generator)
-        self.reset_scales()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,15 +20,15 @@ def fill_matrix(
     """Start every matrix of a stack [..., out, in]; `units` is the layer's state size n."""
     rows, columns = tensor.shape[-2:]
     if init == "uniform":
-        _uniform(tensor, UNIFORM_BOUND, generator)
+        fill_uniform(tensor, UNIFORM_BOUND, generator)
     elif init == "torch":
-        _uniform(tensor, 1 / math.sqrt(units), generator)
+        fill_uniform(tensor, 1 / math.sqrt(units), generator)
     elif init == "orthogonal-normal" and rows != columns:
         tensor.copy_(NORMAL_SCALE * _normal(tensor.shape, generator))
     elif init in ("orthogonal-normal", "balanced", "quasi-orthogonal"):
         tensor.copy_(semi_orthogonal(tensor.shape, generator))
     else:
-        _uniform(tensor, math.sqrt(6 / (rows + columns)), generator)
+        fill_uniform(tensor, math.sqrt(6 / (rows + columns)), generator)
 
 
 @torch.no_grad()
@@ -45,7 +46,7 @@ def fill_diagonal(
 ) -> None:
     """Start the diagonals [..., n]."""
     bounds = {"uniform": UNIFORM_BOUND, "torch": 1 / math.sqrt(units)}
-    _uniform(tensor, bounds.get(init, DIAGONAL_BOUND), generator)
+    fill_uniform(tensor, bounds.get(init, DIAGONAL_BOUND), generator)
 
 
 @torch.no_grad()
@@ -55,7 +56,7 @@ def fill_bias(
     """Start the biases: zero, except in the schemes that draw every parameter."""
     bounds = {"uniform": UNIFORM_BOUND, "torch": 1 / math.sqrt(units)}
     if init in bounds:
-        _uniform(tensor, bounds[init], generator)
+        fill_uniform(tensor, bounds[init], generator)
     else:
         tensor.zero_()
 
@@ -96,15 +97,21 @@ def semi_orthogonal(shape: torch.Size | tuple[int, ...], generator: torch.Genera
     return q if rows >= columns else q.mT
 
 
-def _normal(shape, generator: torch.Generator | None) -> Tensor:
-    return torch.randn(tuple(shape), generator=generator, dtype=_drawn())
-
-
-def _drawn() -> torch.dtype:
-    """What is drawn in: the usual dtype, but no half one, for which there are no decompositions."""
-    return torch.promote_types(torch.get_default_dtype(), torch.float32)
-
-
-def _uniform(tensor: Tensor, bound: float, generator: torch.Generator | None) -> None:
-    draw = torch.empty(tensor.shape, dtype=_drawn())
+@torch.no_grad()
+def fill_uniform(tensor: Tensor, bound: float, generator: torch.Generator | None) -> None:
+    """Uniform within `bound` of zero."""
+    draw = torch.empty(tensor.shape, **_drawn())
     tensor.copy_(draw.uniform_(-bound, bound, generator=generator))
+
+
+def _normal(shape, generator: torch.Generator | None) -> Tensor:
+    return torch.randn(tuple(shape), generator=generator, **_drawn())
+
+
+def _drawn() -> dict[str, Any]:
+    """What is drawn in: the usual dtype, but no half one, for which there are no decompositions.
+
+    On the CPU whatever the default device is: a seed gives the same parameters everywhere.
+    """
+    dtype = torch.promote_types(torch.get_default_dtype(), torch.float32)
+    return {"dtype": dtype, "device": "cpu"}

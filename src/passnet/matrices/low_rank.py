@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from passnet.config.matrix import LowRank, LowRankPlusDiagonal
 from passnet.equations import STRUCTURES
 from passnet.equations.structure import expand, project
-from passnet.matrices.initialisation import fill_diagonal, fill_matrix, fill_quasi_orthogonal
+from passnet.matrices.initialisation import fill_quasi_orthogonal
 from passnet.matrices.structured import StructuredMatrix
 
 
@@ -54,15 +54,11 @@ class LowRankMatrix(StructuredMatrix):
     def start(
         self, init: str, *, keep: float = 1.0, generator: torch.Generator | None = None
     ) -> None:
-        if init == "quasi-orthogonal":
-            fill_quasi_orthogonal(
-                self.expand, self.project, self.diagonal, keep=keep, generator=generator
-            )
-        else:
-            fill_matrix(self.expand, init, units=self.size, generator=generator)
-            fill_matrix(self.project, init, units=self.size, generator=generator)
-            if self.diagonal is not None:
-                fill_diagonal(self.diagonal, init, units=self.size, generator=generator)
+        if init != "quasi-orthogonal":
+            super().start(init, keep=keep, generator=generator)
+            return
+        factors = self.expand, self.project, self.diagonal
+        fill_quasi_orthogonal(*factors, keep=keep, generator=generator)
         self.reset_scales()
 
     def projected(self, x: Float[Tensor, "G N n"]) -> Float[Tensor, "G N d"]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from typing import Any
 
 import torch
@@ -14,6 +14,7 @@ from torch.nn.utils.weight_norm import WeightNorm
 
 from passnet.config.matrix import MatrixSpec
 from passnet.equations import Structure
+from passnet.matrices.initialisation import fill_diagonal, fill_matrix
 from passnet.ops.precision import in_dtype, without_autocast
 
 
@@ -41,11 +42,14 @@ class StructuredMatrix(nn.Module, ABC):
         self.gates = gates
         self.weight_norm = weight_norm
 
-    @abstractmethod
     def start(
         self, init: str, *, keep: float = 1.0, generator: torch.Generator | None = None
     ) -> None:
         """Draw starting values; `keep` is for schemes that correct for dropout."""
+        for name in self.structure.factors:
+            fill = fill_diagonal if name == "diagonal" else fill_matrix
+            fill(getattr(self, name), init, units=self.size, generator=generator)
+        self.reset_scales()
 
     @property
     def masks_needed(self) -> int:
