@@ -134,6 +134,17 @@ def test_of_a_large_layer(gpu, kind, monkeypatch):
     assert_right(short[0], layer, x, state)
 
 
+@each_kind
+@torch.no_grad()
+def test_a_parameter_that_changes_its_sign_in_place_goes_the_long_way(gpu, kind):
+    layer, x = KINDS[kind](5, 23, matrix=passnet.LowRankPlusDiagonal(4)), torch.randn(2, 5)
+    state, weight = started(layer, 2), layer.cells[0].input_weight
+    gpu()
+    assert streaming.short_step(layer, x, state) is not None
+    weight.data = torch._neg_view(weight.data)
+    assert streaming.short_step(layer, x, state) is None
+
+
 def test_what_no_kernel_serves_goes_the_long_way(gpu):
     chip = gpu()
     x = torch.randn(2, 5)
