@@ -106,6 +106,35 @@ def test_tensor_cores_form_the_drive_of_wide_short_features_only(emulator):
     assert not wide(128, 16, torch.float32) and not wide(128, 16, BFLOAT16, symbols=True)
 
 
+def apart(tensor):
+    """The same numbers with others between them."""
+    return None if tensor is None else torch.stack((tensor, tensor), -1)[..., 0]
+
+
+def odd(tensor):
+    """The same numbers, one after the other from an odd address on."""
+    if tensor is None:
+        return None
+    flat = tensor.flatten()
+    return torch.cat((flat[:1], flat))[1:].view(tensor.shape)
+
+
+@pytest.mark.parametrize("kind, scaled", KINDS)
+@pytest.mark.parametrize("lying", [apart, odd])
+def test_tensors_that_lie_otherwise(emulator, kind, scaled, lying):
+    exact, grad = made((4, 5, 3, 40, 8), kind, scaled, True, torch.float32, device="cpu")
+    given, grad, chip = cast(exact, torch.float32), grad.float(), emulator()
+    hold, hold_cell = (torch.rand(5, 3, 1) < 0.5).float(), torch.ones(5, 3, 1)
+
+    def results(change):
+        changed = Inputs(*map(change, (given.x, given.weight, given.bias, given.scale)))
+        holds = change(hold), change(hold_cell)
+        drive = inputs.form_drive(changed, chip)
+        return drive, *inputs.gradients(changed, change(grad), chip, holds=holds)
+
+    assert all(map(torch.equal, results(lying), results(lambda tensor: tensor)))
+
+
 @pytest.mark.parametrize("bias", [False, True])
 def test_a_symbol_that_does_not_exist_is_no_number(emulator, bias):
     symbols = torch.tensor([[0, 5], [6, -1], [2**32, 3]])

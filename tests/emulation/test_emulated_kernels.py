@@ -91,7 +91,7 @@ def test_small_in_sixteen_bits(emulator, cell, dtype):
 @pytest.mark.parametrize("cell", CELLS)
 @pytest.mark.parametrize(
     "shape, processors",
-    [((37, 3, 5, 3), 12), ((5, 1, 5, 2), 12), ((40, 8, 3, 20), 8), ((40, 3, 2, 40), 4)],
+    [((37, 3, 5, 3), 12), ((5, 1, 5, 2), 12), ((40, 8, 3, 20), 8), ((40, 3, 3, 40), 4)],
     ids=["three blocks", "a unit or two each", "three groups", "two launches"],
 )
 def test_large_shapes(emulator, cell, shape, processors):

@@ -105,6 +105,11 @@ def of_the_last_state(output, *state):
     return sum((part**2).sum() for part in state)
 
 
+def of_the_last_part(output, *state):
+    """The cell, in an LSTM: of its hidden state nothing is used."""
+    return (state[-1] ** 2).sum()
+
+
 @pytest.mark.parametrize("name", ["reset after", "lstm"])
 @pytest.mark.parametrize("of", [of_the_output, of_the_last_state, of_the_sum])
 def test_outputs_that_nothing_uses(used, name, of):
@@ -115,6 +120,17 @@ def test_outputs_that_nothing_uses(used, name, of):
         with the_long_way():
             assert same(found, numbers(rnn, x, of))
     assert len(used) == 2
+
+
+def test_an_lstm_of_which_other_parts_are_used_each_time(used):
+    rnn = made("lstm")
+    for _ in range(3):
+        for of in (of_the_last_part, of_the_output, of_all):
+            x = torch.randn(STEPS, BATCH, FEATURES)
+            found = numbers(rnn, x, of)
+            with the_long_way():
+                assert same(found, numbers(rnn, x, of))
+    assert used
 
 
 def test_a_graph_that_is_retained(used):
@@ -391,6 +407,21 @@ def test_a_layer_that_is_changed_and_changed_back(used, first, then):
             found = rnn(x)
             with the_long_way():
                 assert same(found, rnn(x))
+
+
+def test_a_parameter_under_the_name_of_another(used):
+    """Of the same shape, where each has the other's name in turn."""
+    rnn = passnet.GRU(FEATURES, 12, matrix=LOW(4), backend="cuda", weight_norm=True)
+    change(rnn)
+    turn_off_weight_norm(rnn)
+    cell, x = rnn.cells[0], torch.randn(STEPS, BATCH, FEATURES)
+    scale, bias = cell.input_weight_scale, cell.bias
+    for cell.input_weight_scale, cell.bias in ((None, bias), (scale, None)):
+        for _ in range(3):
+            found = rnn(x)
+            with the_long_way():
+                assert same(found, rnn(x))
+    assert used
 
 
 def test_a_bias_where_there_was_none(used):

@@ -134,6 +134,40 @@ def test_of_a_large_layer(gpu, kind, monkeypatch):
     assert_right(short[0], layer, x, state)
 
 
+@each_kind
+@torch.no_grad()
+def test_a_parameter_that_changes_its_sign_in_place_goes_the_long_way(gpu, kind):
+    layer, x = KINDS[kind](5, 23, matrix=passnet.LowRankPlusDiagonal(4)), torch.randn(2, 5)
+    state, weight = started(layer, 2), layer.cells[0].input_weight
+    gpu()
+    assert streaming.short_step(layer, x, state) is not None
+    weight.data = torch._neg_view(weight.data)
+    assert streaming.short_step(layer, x, state) is None
+
+
+def at_odd_addresses(tensor: torch.Tensor) -> torch.Tensor:
+    flat = tensor.flatten()
+    return torch.cat((flat[:1], flat))[1:].view(tensor.shape)
+
+
+@each_kind
+@pytest.mark.parametrize("family", [small, large], ids=["small", "large"])
+@torch.no_grad()
+def test_of_tensors_that_begin_anywhere(gpu, kind, family, monkeypatch):
+    """As parameters do that `vector_to_parameters` laid into one vector."""
+    gpu(processors=4)
+    monkeypatch.setattr(stream, "family_of", lambda call, chip: family)
+    layer = KINDS[kind](5, 40, matrix=passnet.LowRankPlusDiagonal(4))
+    x, parts = torch.randn(2, 5), layer._split(started(layer, 2))
+    expected, _ = streaming.short_step(layer, x, layer._join(parts))
+    for parameter in layer.parameters():
+        parameter.data = at_odd_addresses(parameter.data)
+    x, *parts = map(at_odd_addresses, (x, *parts))
+    assert all(part.data_ptr() % 16 for part in (x, *parts, *layer.parameters()))
+    output, _ = streaming.short_step(layer, x, layer._join(parts))
+    assert torch.equal(output, expected)
+
+
 def test_what_no_kernel_serves_goes_the_long_way(gpu):
     chip = gpu()
     x = torch.randn(2, 5)

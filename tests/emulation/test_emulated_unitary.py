@@ -12,6 +12,7 @@ from accuracy import assert_all_accurate
 from emulator import BACKWARDS
 from gpu.unitary_cases import Case, compared, kernel, made, single
 from layer_twins import doubled, randomised, signed
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import passnet
 from passnet.ops import unitary_backends, unitary_scan
@@ -153,6 +154,16 @@ def test_a_layer(served, lengths, symbols):
     )
     with torch.no_grad():
         assert torch.equal(layer(x, lengths=lengths)[0], found["output"])
+
+
+def test_parameters_in_one_vector(served):
+    """Where pairs of reals may begin at an odd place."""
+    layer, x = made_layer(3, 21), signed(4, 3, 3)
+    expected, parameters = numbers(layer, x), list(layer.parameters())
+    vector_to_parameters(parameters_to_vector(parameters).detach(), parameters)
+    assert layer.cell.reflections.storage_offset() % 2
+    for name, value in numbers(layer, x).items():
+        assert torch.equal(value, expected[name]), name
 
 
 def test_second_derivatives_are_those_of_the_plain_loop(served):

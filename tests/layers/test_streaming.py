@@ -250,6 +250,18 @@ def test_a_step_after_a_matrix_was_turned_in_place(kind):
 
 @each_kind
 @torch.no_grad()
+def test_a_step_after_a_parameter_changed_its_sign_in_place(kind):
+    """In PyTorch's books alone: memory holds what it held."""
+    layer = randomised(KINDS[kind](M, SIZE, matrix=passnet.LowRank(3)))
+    x, state = signed(B, M), layer(signed(T, B, M))[1]
+    layer.step(x, state)
+    weight = layer.cells[0].input_weight
+    weight.data = torch._neg_view(weight.data)
+    assert torch.equal(layer.step(x, state)[0], layer(x.unsqueeze(0), state)[0][0])
+
+
+@each_kind
+@torch.no_grad()
 def test_a_step_after_a_factor_took_another_shape(kind):
     """Nonsense, which a step refuses as a sequence does and not computes as it was before."""
     layer = randomised(KINDS[kind](M, SIZE, matrix=passnet.LowRank(3)))

@@ -9,6 +9,7 @@ from layer_twins import doubled, randomised, signed
 from oracle import urnn as urnn_oracle
 from plain_loops import unitary_matrix
 from structures import SIZE
+from torch.nn.utils import parameters_to_vector, vector_to_parameters
 
 import passnet
 from passnet.ops.cuda.unitary import refuses
@@ -92,6 +93,21 @@ def test_autocast_leaves_complex_numbers_alone():
     with torch.autocast("cpu", dtype=torch.bfloat16):
         output, _ = layer(x)
     assert torch.equal(output, layer(x)[0])
+
+
+@torch.no_grad()
+def test_parameters_in_one_vector():
+    """Where pairs of reals may begin at an odd place."""
+    layer = randomised(passnet.UnitaryRNN(M, 7))
+    x, state = signed(T, B, M), torch.complex(*torch.randn(2, B, 7))
+
+    def results():
+        return layer(x)[0], layer(x, state)[0], layer.recurrent_matrix()
+
+    expected, parameters = results(), list(layer.parameters())
+    vector_to_parameters(parameters_to_vector(parameters), parameters)
+    assert layer.cell.reflections.storage_offset() % 2
+    assert all(map(torch.equal, results(), expected))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -55,7 +55,7 @@ class UnitaryCell(nn.Module):
 
     def factors(self) -> UnitaryFactors:
         """What determines the unitary matrix."""
-        reflections = torch.view_as_complex(stored(self, "reflections"))
+        reflections = torch.complex(*stored(self, "reflections").unbind(-1))
         return UnitaryFactors(stored(self, "angles"), reflections, self.permutation)
 
     def scan(
@@ -77,5 +77,5 @@ class UnitaryCell(nn.Module):
 
     def matrix(self) -> Complex[Tensor, "n n"]:
         """The unitary matrix written out."""
-        eye = torch.eye(self.size, dtype=torch.view_as_complex(self.reflections).dtype)
+        eye = torch.eye(self.size, dtype=self.angles.dtype.to_complex())
         return unitary_map(eye.to(self.angles.device), self.factors()).mT

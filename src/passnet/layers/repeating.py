@@ -49,8 +49,9 @@ def again(
         return None
     cell = layer._at(0)
     matrix = cell.matrix
-    stored = {**cell._parameters, **matrix._parameters}
-    parameters = [tensor for tensor in stored.values() if tensor is not None]
+    named = (*cell._parameters.items(), *matrix._parameters.items())
+    stored = {name: tensor for name, tensor in named if tensor is not None}
+    parameters = [*stored.values()]
     if any([type(tensor) is not nn.Parameter for tensor in parameters]):
         return None  # `functional_call` gives others, also where there was nothing
     kinds = [(tensor.shape, tensor.dtype, tensor.device) for tensor in (x, *parameters)]

@@ -159,6 +159,7 @@ def _step_of(cell) -> tuple[CellStep | None, list[Tensor]]:
     seen += map(Tensor.data_ptr, tensors)
     seen += [tensor.shape for tensor in tensors]
     seen += map(Tensor.is_contiguous, tensors)
+    seen += map(Tensor.is_neg, tensors)
     found = _prepared.get(cell)
     if found is None or found[0] != seen:
         found = seen, _prepare(cell, own, matrix)

@@ -115,7 +115,7 @@ class UnitaryRNN(nn.Module):
             return learned.mT.flatten().expand(sequences.batch, -1)
         if not isinstance(state, Tensor):
             raise TypeError(f"the initial state is a {type(state).__name__}: give a complex tensor")
-        dtype = torch.view_as_complex(learned).dtype
+        dtype = learned.dtype.to_complex()
         expected = (*([sequences.batch] if sequences.batched else []), self.hidden_size)
         if tuple(state.shape) != expected or state.dtype != dtype:
             raise ValueError(

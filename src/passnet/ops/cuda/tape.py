@@ -91,7 +91,7 @@ class _Watch(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         found = func(*args, **(kwargs or {}))
-        if func in _ROOM and found.is_contiguous():
+        if func in _ROOM:
             self.made.append(found)
         elif func is not torch.ops.aten.detach.default:  # of what `torch.empty` made
             self.something_else = True

@@ -185,7 +185,7 @@ def sums_of(
 
 @lru_cache(4096)
 def _recurrent_sums(found: Call, rows: int, chip: Chip) -> Sums:
-    cut, options = tiles_of(found), recurrent_options(found, tiles_of(found))
+    cut = tiles_of(found)
     if found.rank is None:
         jobs, numbers = found.gates, found.gates * found.units**2
         sizes = {"in_chunk": numbers, "in_all": numbers}
@@ -194,6 +194,7 @@ def _recurrent_sums(found: Call, rows: int, chip: Chip) -> Sums:
         rights = 1 if found.tied else found.gates
         own = found.units * (found.diagonal * found.gates + found.inner_bias)
         sizes = {"in_chunk": jobs * matrix + own, "in_all": (found.gates + rights) * matrix + own}
+    options = recurrent_options(found, cut)
     return sums_of("weight", cut, options, chip, jobs=jobs, rows=rows, **sizes)
 
 

@@ -96,5 +96,5 @@ def _factors(call: UnitaryScan) -> list[Tensor]:
     angles, reflections = call.factors
     turns = torch.polar(torch.ones_like(angles), angles).contiguous()
     strengths = 2 / reflections.square().sum((1, 2))
-    vectors = torch.view_as_complex(dense(reflections))
+    vectors = torch.complex(*reflections.unbind(-1))
     return [turns, vectors, strengths, call.permutation.contiguous()]

@@ -12,7 +12,7 @@ from passnet.ops.unitary_scan.call import UnitaryScan
 def unitary_reference(call: UnitaryScan) -> list[Tensor]:
     """[every state of the scan, T x B x 2n]."""
     angles, reflections = call.factors
-    factors = UnitaryFactors(angles, torch.view_as_complex(reflections), call.permutation)
+    factors = UnitaryFactors(angles, torch.complex(*reflections.unbind(-1)), call.permutation)
     state, states = torch.complex(*call.initial.chunk(2, dim=-1)), []
     for t, drive in enumerate(torch.complex(*call.drive)):
         proposed = urnn_step(state, drive, factors, bias=call.modulus_bias)
