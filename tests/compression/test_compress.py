@@ -337,12 +337,12 @@ def holding(value: float) -> passnet.GRU:
         (
             lambda: passnet.compression_error(nn.GRU(6, 20), passnet.LSTM(6, 20)),
             ValueError,
-            "these layers do not match",
+            "these layers do not match, GRU of 20 units, layers=1, directions=1 and LSTM of 20",
         ),
         (
             lambda: passnet.compression_error(nn.GRU(6, 20, 2), nn.GRU(6, 20, bidirectional=True)),
             ValueError,
-            "differ in their kind, units, layers or directions",
+            "layers=2, directions=1 and GRU of 20 units, layers=1, directions=2",
         ),
         (lambda: passnet.compression_error(nn.GRU(6, 20), 5), TypeError, "got a int: give a GRU"),
     ],

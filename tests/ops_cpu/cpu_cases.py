@@ -59,7 +59,7 @@ class Case:
             count = {"shared": 1, "each": g}[self.masks]
             fixed["masks"] = (torch.rand(count, b, n) > 0.4).double() / 0.6
         for name in ("hold", "hold_cell") if self.cell == "lstm" else ("hold",):
-            if self.hold == "lengths":
+            if self.hold == "lengths" or (self.hold, name) == ("lengths of cells", "hold_cell"):
                 fixed[name] = (torch.arange(t)[:, None, None] > torch.arange(b)[:, None]).double()
             elif self.hold == "units":
                 fixed[name] = torch.rand(t, b, n).double()
@@ -181,6 +181,7 @@ CASES = [
     *_PLAIN,
     *_AWKWARD,
     *_DRIVEN,
+    Case("lstm", hold="lengths of cells"),  # and none of hidden states
     Case("after", inner_bias=True),
     Case("after", inner_bias=True, units=70, batch=19, steps=9),  # more rows than a sum has
     Case("after", "dense", inner_bias=True, masks="each", hold="units"),

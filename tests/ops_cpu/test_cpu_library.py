@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sysconfig
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -99,6 +100,21 @@ def test_wrong_shapes_raise_instead_of_reading_beyond() -> None:
     start = torch.zeros(1, 6)
     with pytest.raises(ValueError, match="drive has 3 gates: expected 4, those of lstm"):
         CpuLstm().forward(LstmScan(call.drive, start, start, call.factors, call.structure))
+    expand, project = call.factors
+    for name, changes in (
+        ("masks", {"masks": torch.ones(2, 1, 6)}),
+        ("hold", {"hold": torch.ones(2, 1, 3)}),
+        ("initial", {"initial": torch.zeros(1, 6).double()}),
+        ("project", {"factors": (expand, project[:2])}),
+    ):
+        with pytest.raises(ValueError, match=f"{name} is .*: expected"):
+            CpuGru().forward(replace(call, **changes))
+    factors = torch.zeros(4, 6, 2), torch.zeros(4, 2, 6)
+    hold = {"hold": torch.ones(2, 1, 1), "hold_cell": torch.ones(2, 1, 3)}
+    with pytest.raises(ValueError, match=r"hold_cell is .*: expected"):
+        CpuLstm().forward(
+            LstmScan(torch.zeros(4, 2, 1, 6), start, start, factors, "low_rank", **hold)
+        )
 
 
 @pytest.mark.skipif(isinstance(installed(), str), reason="no compiled scan here")

@@ -6,7 +6,9 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
+import passnet
 from passnet.ops.cpu import installed
 
 if isinstance(installed(), str):
@@ -49,3 +51,26 @@ def test_no_memory_is_said():
     done = subprocess.run([sys.executable, "-c", SCRIPT], capture_output=True, text=True)
     sentence = "no memory for the scratch of a scan over 1000000 units: free some, or use"
     assert done.stdout == 3 * f"{sentence} backend='eager'\n", done.stderr
+
+
+def test_no_memory_is_said_by_all_that_take_some(monkeypatch):
+    """Each function of the library in turn says that it had none."""
+
+    def stream(layer) -> None:
+        with torch.no_grad():
+            layer.step(torch.zeros(1, 3), torch.zeros(1, 1, 6))
+
+    def train(layer) -> None:
+        layer(torch.zeros(5, 4, 3, requires_grad=True))[0].sum().backward()
+
+    for function, work in (
+        ("_step", stream),
+        ("_scan", train),
+        ("_factors", train),
+        ("_inputs", train),
+        ("_features", train),
+    ):
+        monkeypatch.setattr(installed(), function, lambda *_: 1)
+        with pytest.raises(MemoryError, match="no memory for the scratch of a scan over 6 units"):
+            work(passnet.GRU(3, 6, matrix=passnet.LowRank(2)))
+        monkeypatch.undo()

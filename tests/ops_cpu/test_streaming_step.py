@@ -200,6 +200,19 @@ def test_an_output_may_be_changed_in_place() -> None:
 
 
 @torch.no_grad()
+def test_a_missing_number_stays_in_its_sequence() -> None:
+    for matrix in MATRICES:
+        for layer in _layers(matrix):
+            x = torch.randn(2, 7)
+            state = layer._join([torch.randn(len(layer.cells), 2, 45) for _ in layer.state_names])
+            wanted = layer.step(x, state)[0][0]
+            x[1] = torch.nan
+            for part in layer._split(state):
+                part[:, 1] = torch.nan
+            assert torch.equal(layer.step(x, state)[0][0], wanted)
+
+
+@torch.no_grad()
 def test_a_cell_of_other_sizes_raises_and_reads_nothing_beyond() -> None:
     for kind, other, units in (
         (passnet.GRU, passnet.GRU, 12),

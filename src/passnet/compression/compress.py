@@ -73,8 +73,8 @@ def compression_error(
     own, small = _own(layer), _own(small)
     if _shape(own) != _shape(small):
         raise ValueError(
-            f"these layers do not match: {own} and {small} differ in their kind, units, layers "
-            "or directions"
+            f"these layers do not match, {_said(own)} and {_said(small)}: give a layer and what "
+            "compress() made of it"
         )
     found = {}
     parts = zip(_cells(own), _weights(own), _weights(small), _moments(own, inputs), strict=True)
@@ -110,8 +110,13 @@ def _cells(layer: RecurrentLayer) -> list[RecurrentCell]:
     return cast(list[RecurrentCell], list(layer.cells))
 
 
-def _shape(layer: RecurrentLayer) -> tuple[object, ...]:
+def _shape(layer: RecurrentLayer) -> tuple[type, int, int, int]:
     return type(layer), layer.hidden_size, layer.num_layers, layer.directions
+
+
+def _said(layer: RecurrentLayer) -> str:
+    kind, units, layers, directions = _shape(layer)
+    return f"{kind.__name__} of {units} units, layers={layers}, directions={directions}"
 
 
 def _weights(layer: RecurrentLayer) -> Iterator[Tensor]:

@@ -236,10 +236,9 @@ TARGET static int NAME(feature_rows)(const void *prepared, int64_t first, int64_
     if (!room) return 1;
     for (; first < stop; first += GATHER) {
         int64_t rows = stop - first < GATHER ? stop - first : GATHER;
-        memset(room, 0, (size_t)(rows * wide) * sizeof(REAL));
         for (int64_t g = 0; g < gates_of(call); g++)
             NAME(multiply)(rows, (const REAL *)call->grad_drive + g * slot + first * n, n,
-                           &s->matrices[g], 0, wide / LANES, room, wide, 1);
+                           &s->matrices[g], 0, wide / LANES, room, wide, g > 0);
         for (int64_t r = 0; r < rows; r++)
             memcpy(s->features + (first + r) * m, room + r * wide, (size_t)m * sizeof(REAL));
     }

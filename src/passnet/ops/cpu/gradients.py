@@ -48,24 +48,24 @@ def input_gradients(
     library: Library, inputs: Inputs, grad_drive: Tensor
 ) -> tuple[Tensor, Tensor | None]:
     """Those of the matrices and the biases of features."""
-    x, grad = as_it_lies(inputs.x), as_it_lies(grad_drive)
-    weight = torch.empty(inputs.weight.shape, dtype=grad.dtype)
-    bias = None if inputs.bias is None else torch.empty(inputs.bias.shape, dtype=grad.dtype)
-    call = _driven(grad, inputs, input=x.data_ptr())
+    x, dtype = as_it_lies(inputs.x), grad_drive.dtype
+    weight = torch.empty(inputs.weight.shape, dtype=dtype)
+    bias = None if inputs.bias is None else torch.empty(inputs.bias.shape, dtype=dtype)
+    call = _driven(grad_drive, inputs, input=x.data_ptr())
     library.input_gradients(call, weight, bias)
     return weight, bias
 
 
 def features_gradient(library: Library, inputs: Inputs, grad_drive: Tensor) -> Tensor:
     """That of features."""
-    weight, grad = as_it_lies(inputs.weight), as_it_lies(grad_drive)
-    found = torch.empty(inputs.x.shape, dtype=grad.dtype)
-    library.features_gradient(_driven(grad, inputs, weight=weight.data_ptr()), found)
+    weight = as_it_lies(inputs.weight)
+    found = torch.empty(inputs.x.shape, dtype=grad_drive.dtype)
+    library.features_gradient(_driven(grad_drive, inputs, weight=weight.data_ptr()), found)
     return found
 
 
 def _driven(grad_drive: Tensor, inputs: Inputs, **addresses: int) -> ScanStruct:
-    """As much of a scan as its inputs have to do with."""
+    """As much of a scan as its inputs have to do with; the gradient is what a backward wrote."""
     gates, steps, batch, units = grad_drive.shape
     return ScanStruct(
         cell=CELLS["lstm" if gates == 4 else "gru_after"],

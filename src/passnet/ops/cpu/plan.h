@@ -211,6 +211,6 @@ INLINE int64_t NAME(place)(const plan *p, const block *k, int64_t t, int64_t r, 
 INLINE vec NAME(hold_at)(const void *hold, int64_t width, const plan *p, const block *k, int64_t t,
                          int64_t r, int64_t unit, int64_t count) {
     const REAL *numbers = hold;
-    if (width == 1 && p->n > 1) return NAME(splat)(numbers[t * p->batch + k->first + r]);
+    if (width == 1) return NAME(splat)(numbers[t * p->batch + k->first + r]);
     return NAME(load_some)(numbers + NAME(place)(p, k, t, r, unit), count);
 }

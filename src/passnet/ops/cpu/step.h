@@ -23,8 +23,7 @@ TARGET static int NAME(units_share)(const void *prepared, int64_t first, int64_t
     block mine = *s->k;
     REAL strips[8][DIRECT_ROWS * WIDTH] __attribute__((aligned(64))) = {{0}};
     for (int g = 0; g < 4; g++) mine.out[g] = strips[g], mine.driven[g] = strips[4 + g];
-    int64_t end = stop * WIDTH < s->p->n ? stop * WIDTH : s->p->n;
-    s->units(s->p, &mine, 0, first * WIDTH, end);
+    s->units(s->p, &mine, 0, first * WIDTH, stop * WIDTH);
     return 0;
 }
 
