@@ -72,7 +72,17 @@ def test_numbers_that_are_not_finite_become_none(run_folder):
         ("experiment.json", "[1]", "expected a JSON object"),
         ("experiment.json", "{}", "is not of a passnet run"),
         ("experiment.json", '{"format": "passnet-run", "version": 99}', "version 99"),
-        ("experiment.json", '{"format": "passnet-run", "version": 1}', "cannot be understood"),
+        ("experiment.json", '{"format": "passnet-run", "version": 1}', "it has no 'identity'"),
+        (
+            "experiment.json",
+            '{"format": "passnet-run", "version": 1, "identity": "a", "data": "b"}',
+            "its 'data' are not a JSON object",
+        ),
+        (
+            "experiment.json",
+            '{"format": "passnet-run", "version": 1, "identity": "a"}',
+            "cannot be understood",
+        ),
         ("result.json", "", "it is not JSON"),
         ("result.json", '{"metric": "accuracy"}', "has no 'value'"),
         ("metrics.jsonl", '{"kind": "valid"}\n', "damaged at line 1"),
