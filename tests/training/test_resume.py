@@ -382,7 +382,7 @@ def test_another_number_of_threads_is_said_aloud(tmp_path):
     finally:
         torch.set_num_threads(1)
     texts = [event.text for event in events if isinstance(event, Warned)]
-    assert any("saved with 1 threads and resumes with 2" in text for text in texts)
+    assert any("resumes on 2 threads and was saved on 1" in text for text in texts)
 
 
 def test_checkpoints_by_the_clock(tmp_path):
