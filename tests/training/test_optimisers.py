@@ -160,3 +160,11 @@ def test_a_rate_in_a_tensor_gives_the_same_steps():
     held.step()
     for one, other in zip(numbers, tensors, strict=True):
         torch.testing.assert_close(one, other, rtol=2**-22, atol=0)
+
+
+def test_where_gradient_and_accumulator_are_zero_rmsprop_stands_still():
+    parameter = torch.ones(2, requires_grad=True)
+    optimiser = RMSProp([parameter], 0.1, accumulator_start=0.0)
+    parameter.grad = torch.tensor([0.0, 1.0])
+    optimiser.step()
+    assert parameter[0] == 1 and parameter[1] < 1
