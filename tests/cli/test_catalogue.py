@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import subprocess
@@ -10,6 +11,7 @@ import sys
 import pytest
 
 from passnet.cli import main
+from passnet.cli.errors import explained
 
 
 @pytest.mark.parametrize(
@@ -199,6 +201,16 @@ def test_output_without_room_is_one_sentence(words):
     done = in_shell(f"{words} >/dev/full")
     assert done.returncode == 1 and done.stderr.count("\n") == 1
     assert done.stderr.startswith("passnet: output could not be written (No space left")
+
+
+def test_a_place_that_may_not_be_read_is_one_sentence(capsys):
+    # As root, who may read everything, no command meets one.
+    def command():
+        raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), "secret/run")
+
+    assert explained(command) == 2
+    said = capsys.readouterr().err
+    assert said.startswith("passnet: secret/run: Permission denied") and said.count("\n") == 1
 
 
 def test_closed_streams_are_no_fault():

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import IO
 
 import pytest
 from safetensors.numpy import load as load_safetensors
@@ -32,13 +33,18 @@ SETTINGS = (
 PICKLES = (*(b"\x80" + bytes([protocol]) for protocol in range(2, 6)), b"PK\x03\x04")
 
 
-def start(folder: Path, *options: str, settings: tuple[str, ...] = SETTINGS) -> subprocess.Popen:
+def start(
+    folder: Path,
+    *options: str,
+    settings: tuple[str, ...] = SETTINGS,
+    stderr: int | IO[str] = subprocess.PIPE,
+) -> subprocess.Popen:
     command = [sys.executable, "-m", "passnet", "train", "quick/copy", "--set", *settings]
     return subprocess.Popen(
         [*command, "--device", "cpu", *options, "--out", str(folder)],
         env=os.environ | {"OMP_NUM_THREADS": "1"},
         stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
+        stderr=stderr,
         text=True,
     )
 
@@ -318,6 +324,22 @@ def test_a_read_only_disk(disk):
     status, said = train(disk / "run", "--quiet")
     assert status in (1, 2)
     assert_one_sentence(said)
+
+
+def test_a_run_does_not_end_because_nobody_reads_on(tmp_path, uninterrupted):
+    process = start(tmp_path / "run")
+    assert process.stderr is not None
+    process.stderr.close()
+    assert process.wait(120) == 0
+    assert_equal_runs(tmp_path / "run", uninterrupted)
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs a stream that is always full")
+def test_a_run_does_not_end_because_its_log_has_no_room(tmp_path, uninterrupted):
+    with open("/dev/full", "w") as full:
+        process = start(tmp_path / "run", stderr=full)
+        assert process.wait(120) == 0
+    assert_equal_runs(tmp_path / "run", uninterrupted)
 
 
 def test_no_pickles_and_every_checkpoint_file_has_its_digest(stopped, uninterrupted):

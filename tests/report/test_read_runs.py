@@ -72,13 +72,29 @@ def test_numbers_that_are_not_finite_become_none(run_folder):
         ("experiment.json", "[1]", "expected a JSON object"),
         ("experiment.json", "{}", "is not of a passnet run"),
         ("experiment.json", '{"format": "passnet-run", "version": 99}', "version 99"),
-        ("experiment.json", '{"format": "passnet-run", "version": 1}', "cannot be understood"),
+        ("experiment.json", '{"format": "passnet-run", "version": 1}', "it has no 'identity'"),
+        (
+            "experiment.json",
+            '{"format": "passnet-run", "version": 1, "identity": "a", "data": "b"}',
+            "its 'data' are not a JSON object",
+        ),
+        (
+            "experiment.json",
+            '{"format": "passnet-run", "version": 1, "identity": "a"}',
+            "cannot be understood",
+        ),
         ("result.json", "", "it is not JSON"),
         ("result.json", '{"metric": "accuracy"}', "has no 'value'"),
+        (
+            "result.json",
+            '{"metric": "accuracy", "value": 0.5, "updates": Infinity}',
+            "infinity to integer",
+        ),
         ("metrics.jsonl", '{"kind": "valid"}\n', "damaged at line 1"),
         ("metrics.jsonl", '\n{"kind": "train", "update": 1, "loss": 1}\nnonsense\n', "line 3"),
         ("metrics.jsonl", '{"kind": "valid", "update": 1, "accuracy": "high"}\n', "line 1"),
         ("metrics.jsonl", "7\n", "line 1"),
+        ("metrics.jsonl", '{"kind": "valid", "update": Infinity}\n', "line 1"),
     ],
 )
 def test_a_damaged_file_is_named_in_one_sentence(run_folder, file, content, says):

@@ -80,14 +80,13 @@ def test_it_is_not_the_rmsprop_of_torch():
     assert not torch.allclose(ours[0], theirs[0])
 
 
-def test_an_accumulator_that_underflows_with_its_gradient_takes_no_step():
-    parameter = nn.Parameter(torch.ones(2))
-    optimiser = RMSProp([parameter], 1e-2)
-    for _ in range(1200):
-        parameter.grad = torch.zeros(2)
-        optimiser.step()
-    assert optimiser.state[parameter]["accumulator"].max() < 1e-38
-    assert torch.equal(parameter.detach(), torch.ones(2))
+def test_where_gradient_and_accumulator_are_zero_rmsprop_stands_still():
+    # Underflow on a GPU ends at zero; on a CPU at a denormal that rounds to itself.
+    parameter = torch.ones(2, requires_grad=True)
+    optimiser = RMSProp([parameter], 0.1, accumulator_start=0.0)
+    parameter.grad = torch.tensor([0.0, 1.0])
+    optimiser.step()
+    assert parameter[0] == 1 and parameter[1] < 1
 
 
 @pytest.mark.parametrize("kind", [RmsProp, Adam])

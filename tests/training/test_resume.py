@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import os
 import random
 import resource
+import shutil
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -173,6 +175,43 @@ def test_a_second_signal_acts_as_ever(tmp_path):
         signal.signal(signal.SIGINT, before)
 
 
+@pytest.mark.skipif(not hasattr(signal, "SIGHUP"), reason="terminals hang up on POSIX only")
+@pytest.mark.parametrize("ignored", [False, True])
+def test_a_closed_terminal_saves_unless_nohup_has_it_ignored(tmp_path, uninterrupted, ignored):
+    def hang_up(event):
+        if isinstance(event, Saved) and event.update == 5:
+            # The kernel says it and the shell says it again.
+            signal.raise_signal(signal.SIGHUP)
+            signal.raise_signal(signal.SIGHUP)
+
+    ever = signal.SIG_IGN if ignored else signal.SIG_DFL
+    before = signal.signal(signal.SIGHUP, ever)
+    stopped = pytest.raises(Interrupted, match="stopped by SIGHUP after update 6")
+    try:
+        with contextlib.nullcontext() if ignored else stopped:
+            train(ADDITION, tmp_path, device="cpu", listener=hang_up, checkpoint_every=5)
+        assert signal.getsignal(signal.SIGHUP) is ever
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (tmp_path / "result.json").exists() == ignored
+    train(ADDITION, tmp_path, device="cpu")
+    assert outcome(tmp_path) == uninterrupted(ADDITION.name)
+
+
+def test_a_folder_moved_meanwhile_is_not_begun_anew_in_its_old_place(tmp_path, uninterrupted):
+    folder, elsewhere = tmp_path / "run", tmp_path / "elsewhere"
+
+    def move(event):
+        if isinstance(event, Saved) and event.update == 5:
+            folder.rename(elsewhere)
+
+    with pytest.raises(RunError, match=r"metrics\.jsonl is gone: if the folder was moved"):
+        train(ADDITION, folder, device="cpu", listener=move, checkpoint_every=5)
+    assert not folder.exists()
+    train(ADDITION, elsewhere, device="cpu")
+    assert outcome(elsewhere) == uninterrupted(ADDITION.name)
+
+
 def interrupted_run(experiment, folder, *, after, every=5):
     def stop(event):
         if isinstance(event, Saved) and event.update == after:
@@ -325,6 +364,15 @@ def test_metrics_that_were_cut_off_are_noticed(tmp_path):
         train(COPY, tmp_path, device="cpu")
 
 
+def test_metrics_that_cannot_be_opened_are_one_sentence(tmp_path):
+    interrupted_run(COPY, tmp_path, after=15)
+    shutil.rmtree(tmp_path / "checkpoints")
+    (tmp_path / "metrics.jsonl").unlink()
+    (tmp_path / "metrics.jsonl").mkdir()
+    with pytest.raises(RunError, match=r"could not write .*metrics.jsonl \(Is a directory\)"):
+        train(COPY, tmp_path, device="cpu")
+
+
 def test_another_number_of_threads_is_said_aloud(tmp_path):
     interrupted_run(COPY, tmp_path, after=5)
     events, listener = listening()
@@ -334,7 +382,7 @@ def test_another_number_of_threads_is_said_aloud(tmp_path):
     finally:
         torch.set_num_threads(1)
     texts = [event.text for event in events if isinstance(event, Warned)]
-    assert any("saved with 1 threads and resumes with 2" in text for text in texts)
+    assert any("resumes on 2 threads and was saved on 1" in text for text in texts)
 
 
 def test_checkpoints_by_the_clock(tmp_path):

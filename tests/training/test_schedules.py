@@ -10,6 +10,7 @@ import pytest
 from tiny_runs import ADDITION, COPY, HIGHWAY
 
 from passnet.config import Constant, Cosine, HalveOnPlateau, Selection
+from passnet.training import load_run, train
 from passnet.training.progress import Progress, improves, judge, keeps_best
 from passnet.training.schedules import rate_factor
 
@@ -101,3 +102,13 @@ def test_the_last_parameters_may_be_the_result():
     assert not keeps_best(ADDITION.selection, progress)
     assert keeps_best(COPY.selection, progress)
     assert not keeps_best(COPY.selection, Progress())
+
+
+def test_the_result_names_the_update_whose_parameters_were_tested(tmp_path):
+    result = train(HIGHWAY, tmp_path, device="cpu")
+    lines = load_run(tmp_path).metrics()
+    scores = {x["update"]: x["error_percent"] for x in lines if x["kind"] == "valid"}
+    best = min(scores, key=lambda update: scores[update])  # the first of equals
+    assert best < result.updates == max(scores)
+    assert result.selected_update == best
+    assert [x["update"] for x in lines if x["kind"] == "test"] == [best]

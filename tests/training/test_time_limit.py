@@ -50,6 +50,12 @@ def test_the_same_time_or_less_gives_the_result_that_is_there(tmp_path):
     assert begun(tmp_path / "run") == []  # it had its time
 
 
+def test_a_run_that_is_through_in_its_last_minute_was_not_cut_short(tmp_path):
+    once = replace(COPY, evaluate_every=COPY.updates)
+    result = train(once, tmp_path, device="cpu", minutes=HARDLY)
+    assert (result.updates, result.stopped) == (COPY.updates, "updates: all are taken")
+
+
 def test_killed_before_its_result_it_is_not_given_more(tmp_path):
     first = train(COPY, tmp_path / "run", device="cpu", minutes=HARDLY)
     (tmp_path / "run" / "result.json").unlink()

@@ -50,6 +50,9 @@ def explained(command: Callable[[], int]) -> int:
         return _say(text, USAGE)
     except KeyboardInterrupt:
         return _say("interrupted", INTERRUPTED)
+    except PermissionError as error:
+        place = error.filename or "a file"
+        return _say(f"{place}: {error.strerror}: change its permissions, or give another", USAGE)
     except OSError as error:
         if error.filename is not None or error.errno not in _FULL:
             raise

@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
 _EPILOG = """\
 A run is a folder: experiment.json, metrics.jsonl, checkpoints/, result.json. The same command
-resumes it, after Ctrl-C where it stopped, after a kill or a power cut from its newest checkpoint,
-and gives the same numbers as an uninterrupted run. Checkpoints are written after 10, 20, 40, 80 and
-160 seconds, then every two minutes. A larger --set updates=... continues a run, too, unless it
-depends on the total number (a cosine schedule, an average over the last third).
+resumes it, after Ctrl-C or a closed terminal where it stopped, after a kill or a power cut from its
+newest checkpoint, and gives the same numbers as an uninterrupted run. Checkpoints are written after
+10, 20, 40, 80 and 160 seconds, then every two minutes. A larger --set updates=... continues a run,
+too, unless it depends on the total number (a cosine schedule, an average over the last third).
 
   passnet train quick/copy
   passnet train copy-500/lrd-gru-128-50 --seeds 0..4

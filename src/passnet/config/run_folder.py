@@ -17,11 +17,15 @@ TIME = "time"
 
 
 def fault_in(record: dict[str, Any]) -> str | None:
-    """What is wrong with the format of an `experiment.json`, to stand behind its name, or None."""
+    """What is wrong with the form of an `experiment.json`, to stand behind its name, or None."""
     found = record.get("format"), record.get("version")
-    if found == (FORMAT, VERSION):
-        return None
-    return (
-        f"is not of a passnet run (format {found[0]!r}, version {found[1]!r}): expected "
-        f"{FORMAT!r}, version {VERSION}"
-    )
+    if found != (FORMAT, VERSION):
+        return (
+            f"is not of a passnet run (format {found[0]!r}, version {found[1]!r}): expected "
+            f"{FORMAT!r}, version {VERSION}"
+        )
+    if not isinstance(record.get("identity"), str):
+        return "is damaged: it has no 'identity'"
+    if not isinstance(record.get("data") or {}, dict):
+        return "is damaged: its 'data' are not a JSON object"
+    return None

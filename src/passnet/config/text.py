@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 from passnet.config.errors import ConfigurationError
-from passnet.config.fields import allowed, field_types, kind_of, signature
+from passnet.config.fields import Allowed, allowed, field_types, kind_of, signature
 from passnet.config.nearest import nearest, suggestion
 
 _TRUTH = {"true": True, "yes": True, "on": True, "false": False, "no": False, "off": False}
@@ -31,7 +31,7 @@ def parse(annotation: Any, text: str, key: str) -> Any:
     if options.items:
         return _items(options.items, text, key)
     if options.bases:
-        return _instance(options.classes, text, key)
+        return _instance(options, text, key)
     close = nearest(text, options.words)
     hint = f"; perhaps you meant {close!r}" if close else ""
     raise ConfigurationError(f"{key}: got {text!r}, expected {options.describe()}{hint}")
@@ -62,14 +62,14 @@ def _items(items: tuple[Any, ...], text: str, key: str) -> list[Any]:
     return [parse(kind, part, key) for kind, part in zip(kinds, parts, strict=True)]
 
 
-def _instance(classes: tuple[type, ...], text: str, key: str) -> dict[str, Any]:
+def _instance(options: Allowed, text: str, key: str) -> dict[str, Any]:
     if text.startswith("{"):
         try:
             return json.loads(text)
         except json.JSONDecodeError as error:
             raise ConfigurationError(f"{key}: {text!r} is not JSON: {error}") from error
     match = re.fullmatch(r"([A-Za-z][\w-]*)\s*(?:\((.*)\)|:(.*))?", text, re.DOTALL)
-    choices = " or ".join(signature(cls) for cls in classes)
+    classes, choices = options.classes, options.describe()
     if match is None:
         raise ConfigurationError(f"{key}: got {text!r}, expected {choices}")
     name, called, listed = match.groups()

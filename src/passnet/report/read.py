@@ -158,7 +158,7 @@ def _read_metrics(path: Path) -> tuple[tuple[Point, ...], int]:
             kind, update = record.pop("kind"), int(record.pop("update"))
             epoch = record.pop("epoch", None)
             scores = {str(key): _score(value) for key, value in record.items()}
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
             raise ReportError(
                 f"{path} is damaged at line {number}: expected a JSON object with kind, update "
                 "and numbers"
@@ -195,7 +195,7 @@ def _read_outcome(path: Path, experiment: Experiment) -> Outcome | None:
         run = record["preset"], record["seed"]
     except KeyError as error:
         raise ReportError(f"{path} is damaged: it has no {error.args[0]!r}") from error
-    except (TypeError, ValueError, AttributeError) as error:
+    except (TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ReportError(f"{path} is damaged: {error}") from error
     if run != (experiment.name, experiment.seed):
         raise ReportError(

@@ -196,11 +196,8 @@ def _set_aside(manifest: Path) -> None:
 
 
 def _prune(folder: Path) -> None:
-    manifests = _manifests(folder)
-    for manifest in manifests[:-KEPT]:
-        manifest.unlink(missing_ok=True)
-    kept = {path.name for path in manifests[-KEPT:]}
-    kept |= {_data_file(path) or "" for path in manifests[-KEPT:]}
+    newest = _manifests(folder)[-KEPT:]
+    kept = {path.name for path in newest} | {_data_file(path) or "" for path in newest}
     for path in folder.glob("update-*"):
         if _NAME.fullmatch(path.name) and path.name not in kept:
             path.unlink(missing_ok=True)

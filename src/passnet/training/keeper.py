@@ -11,7 +11,7 @@ from passnet.config import identity
 from passnet.training.assembly import Assembly, Options
 from passnet.training.checkpoint import Checkpoint, load_newest, save_checkpoint
 from passnet.training.events import Saved
-from passnet.training.machine import commit, device_name, machine, versions
+from passnet.training.machine import commit, device_name, machine, thread_count, versions
 from passnet.training.metrics import MetricsFile
 from passnet.training.plain_json import plain
 from passnet.training.recorder import Recorder
@@ -175,6 +175,6 @@ class Keeper:
         now = torch.get_num_threads()
         if self.parts.world.device.type == "cpu" and now != before:
             self.recorder.warn(
-                f"the run was saved with {before} threads and resumes with {now}: sums may round "
+                f"the run resumes on {thread_count()} and was saved on {before}: sums may round "
                 "differently, so it will not match the uninterrupted run bit for bit"
             )

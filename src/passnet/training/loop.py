@@ -33,11 +33,11 @@ def train(
 
     If the run in the folder is complete, its result is returned at once. With resume=False a folder
     that holds a run is refused. With `minutes` the run ends after the last evaluation that fits
-    into them; the same call with more, or without, resumes from there. SIGTERM and Ctrl-C save the
-    run and raise Interrupted. A checkpoint is written every `checkpoint_every` updates and every
-    `checkpoint_seconds` seconds, None for never; "growing" means each time the run's duration has
-    doubled, at intervals of 10 to 120 seconds. Under torchrun all processes call this and train one
-    model together; the first writes the files.
+    into them; the same call with more, or without, resumes from there. SIGTERM, Ctrl-C and a
+    terminal that closes save the run and raise Interrupted. A checkpoint is written every
+    `checkpoint_every` updates and every `checkpoint_seconds` seconds, None for never; "growing"
+    means each time the run's duration has doubled, at intervals of 10 to 120 seconds. Under
+    torchrun all processes call this and train one model together; the first writes the files.
     """
     options = Options(**choices)
     place = choose_device(device)

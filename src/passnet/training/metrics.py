@@ -29,9 +29,10 @@ class MetricsFile:
                 f"{path} is shorter than when the checkpoint was saved ({position} bytes): restore "
                 "it from a copy, or train in another folder"
             )
-        self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - open as long as the run
-        self._file.truncate(position)
-        self._file.seek(position)
+        with self._explaining():
+            self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - open as long as the run
+            self._file.truncate(position)
+            self._file.seek(position)
 
     def append(self, **line: Any) -> None:
         """Add one line."""
@@ -42,6 +43,11 @@ class MetricsFile:
 
     def settle(self) -> int:
         """Force all lines to disk; returns the length of the file."""
+        if not self.path.exists():
+            raise RunError(
+                f"{self.path} is gone: if the folder was moved while the run went on, move it back "
+                "and run the same command again"
+            )
         with self._explaining():
             os.fsync(self._file.fileno())
             return self._file.tell()

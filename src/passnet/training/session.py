@@ -120,8 +120,8 @@ class Session:
             found = self.folder.result()
             if found is not None:
                 self.folder.check_data(quick_record(self.experiment.task))
-            if found is not None and self._reopens(found):
-                found = None
+                if self._reopens(found):
+                    found = None
         record = json.loads(self.world.send(json.dumps(found and found.record()).encode()))
         return None if record is None else Result.of(record)
 

@@ -1,4 +1,4 @@
-"""SIGTERM and Ctrl-C as requests that a run honours when it has saved itself."""
+"""SIGTERM, Ctrl-C and a closed terminal as requests that a run honours when it has saved itself."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from types import FrameType, TracebackType
 from typing import final
 
 ASKED = (signal.SIGTERM, signal.SIGINT)
+HANGUP = getattr(signal, "SIGHUP", None)
+"""What a terminal that closes sends, from the kernel and from the shell, so often twice."""
 
 
 @final
 class Requests:
-    """Within the context a first signal is only noted; a second one acts as it always did."""
+    """Within the context a first signal is only noted; a second one acts as it always did.
+
+    A hangup is noted each time, and not where `nohup` has it ignored.
+    """
 
     def __init__(self) -> None:
         self.signal: str | None = None
@@ -21,18 +26,20 @@ class Requests:
     def __enter__(self) -> Requests:
         # Only the main thread may set handlers; elsewhere whoever runs the thread decides.
         if threading.current_thread() is threading.main_thread():
-            self._before = {number: signal.signal(number, self._note) for number in ASKED}
+            asked = list(ASKED)
+            if HANGUP is not None and signal.getsignal(HANGUP) is not signal.SIG_IGN:
+                asked.append(HANGUP)
+            self._before = {number: signal.signal(number, self._note) for number in asked}
         return self
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         del frame
         self.signal = signal.Signals(number).name
-        self._restore()
+        self._restore(*ASKED)
 
-    def _restore(self) -> None:
-        for number, handler in self._before.items():
-            signal.signal(number, handler)  # pyright: ignore[reportArgumentType]
-        self._before = {}
+    def _restore(self, *numbers: int) -> None:
+        for number in self._before.keys() & set(numbers):
+            signal.signal(number, self._before.pop(number))  # pyright: ignore[reportArgumentType]
 
     def __exit__(
         self,
@@ -40,4 +47,4 @@ class Requests:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._restore()
+        self._restore(*self._before)

@@ -46,9 +46,9 @@ def train_together(
 
     On a GPU up to `at_once` runs take turns update by update, each on its own stream, so that small
     models share the chip, and the next begins when one ends; each computes what it would compute
-    alone. SIGTERM and Ctrl-C save all of them. `listeners` gives each run its own listener;
-    otherwise all use `listener`. `minutes` applies to each run, and all other options are as in
-    `train`. Any error but a RunError is raised when the others have ended.
+    alone. SIGTERM, Ctrl-C and a terminal that closes save all of them. `listeners` gives each run
+    its own listener; otherwise all use `listener`. `minutes` applies to each run, and all other
+    options are as in `train`. Any error but a RunError is raised when the others have ended.
     """
     if at_once < 1:
         raise ValueError(f"at_once={at_once}: give the number of runs side by side, 1 or more")
