@@ -36,7 +36,7 @@ def feed_of(experiment):
 def test_batches_drawn_together_are_those_drawn_one_by_one(experiment):
     feed = feed_of(experiment)
     assert feed.at_once > 1
-    assert getattr(feed.task, "mixup", 0) == getattr(experiment.task, "mixup", 0)
+    assert feed.task.given == experiment.task
     updates = [0, 1, feed.at_once - 1, feed.at_once, 3 * feed.at_once + 1, 0]
     for update in updates:
         (found,) = feed.pieces(update)
