@@ -87,6 +87,14 @@ def test_options_of_layers(place, name):
     assert_close(answers(place, x), flat(rnn(x)))
 
 
+@pytest.mark.parametrize("rate", [0.2, 1e-40, 0.25])
+def test_numbers_in_double_precision_keep_all_their_digits(place, rate):
+    rnn = filled(passnet.LSTM(WIDTH, SIZE, 2, matrix=LRD, zoneout=rate).double())
+    passnet.export_onnx(rnn, draw(4, 3, WIDTH).double(), place)
+    x = draw(9, 6, WIDTH, seed=2).double()
+    assert_close(answers(place, x), flat(rnn(x)), rtol=1e-12, atol=1e-13)
+
+
 @pytest.mark.parametrize("layer", [passnet.GRU, passnet.LSTM])
 def test_given_states_and_lengths(place, layer):
     rnn = filled(layer(WIDTH, SIZE, matrix=LRD, bidirectional=True, batch_first=True))
@@ -218,7 +226,10 @@ def test_a_module_that_calls_step(place):
 
     model = filled(Stepping())
     signature = passnet.export_onnx(model, (draw(3, WIDTH), draw(1, 3, SIZE)), place)
-    assert loops(place) == 0 and len(signature.outputs) == 2
+    assert loops(place) == 0
+    assert str(signature) == (
+        "x [batch, 5], state [1, batch, 8] -> output_0 [batch, 8], output_1 [1, batch, 8]"
+    )
     x, state = draw(6, WIDTH), draw(1, 6, SIZE)
     assert_close(answers(place, x, state), flat(model(x, state)))
 

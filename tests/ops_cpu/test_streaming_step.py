@@ -15,7 +15,7 @@ from torch.utils.flop_counter import FlopCounterMode
 import passnet
 from passnet.config.matrix import BlockDiagonal, Dense, LowRank, LowRankPlusDiagonal
 from passnet.equations import STRUCTURES
-from passnet.layers.streaming import short_step
+from passnet.layers.streaming import _step_of, short_step
 from passnet.ops.cpu import installed
 from passnet.ops.cpu.stream import CellStep
 
@@ -82,6 +82,31 @@ def test_the_short_way_follows_the_parameters() -> None:
     both()
 
 
+@pytest.mark.parametrize("other", [torch.float16, torch.bfloat16, "meta"], ids=str)
+@torch.no_grad()
+def test_only_what_the_library_reads_takes_the_short_way(other) -> None:
+    layer = passnet.GRU(4, 9, matrix=LowRank(2)).to(other)
+    assert short_step(layer, torch.randn(1, 4).to(other), torch.randn(1, 1, 9).to(other)) is None
+
+
+@torch.no_grad()
+def test_a_step_without_memory_raises(monkeypatch) -> None:
+    layer = passnet.GRU(4, 9, matrix=LowRank(2))
+    step, _ = _step_of(layer.cells[0])
+    monkeypatch.setattr(step, "_step", lambda tensors: 1)
+    with pytest.raises(MemoryError):
+        layer.step(torch.randn(1, 4), torch.randn(1, 1, 9))
+
+
+@torch.no_grad()
+def test_dropout_is_in_the_way_in_training_alone() -> None:
+    x, state = torch.randn(1, 4), torch.randn(2, 1, 9)
+    for options in ({"dropout": 0.5}, {"dropout_state": 0.5}, {"dropout_input": 0.5}):
+        layer = passnet.GRU(4, 9, 2, matrix=LowRank(2), **options)
+        assert short_step(layer, x, state) is None
+        assert short_step(layer.eval(), x, state) is not None
+
+
 def test_where_the_long_way_is_needed() -> None:
     layer = passnet.GRU(4, 9, matrix=LowRankPlusDiagonal(2))
     x, state = torch.randn(1, 4), torch.randn(1, 1, 9)
@@ -91,6 +116,7 @@ def test_where_the_long_way_is_needed() -> None:
         assert short_step(layer, x.double(), state.double()) is None
         assert short_step(layer, torch.randn(9, 4), torch.randn(1, 9, 9)) is None
         assert short_step(layer, x, torch.randn(1, 9)) is None
+        assert short_step(layer, x[:0], state[:, :0]) is None, "no sequences"
         assert short_step(layer, torch.randn(1, 5), state) is None, "width"
         assert short_step(layer, x, state.double()) is None, "type of the state"
         assert short_step(layer, x, torch.nn.Parameter(state)) is None, "a subclass"

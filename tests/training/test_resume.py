@@ -32,10 +32,12 @@ from passnet.training import (
     assembly,
     evaluate,
     keeper,
+    load_run,
     sample_text,
     session,
     train,
 )
+from passnet.training.checkpoint import load_newest, save_checkpoint
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -362,6 +364,33 @@ def test_metrics_that_were_cut_off_are_noticed(tmp_path):
     (tmp_path / "metrics.jsonl").write_text("")
     with pytest.raises(RunError, match=r"metrics.jsonl is shorter"):
         train(COPY, tmp_path, device="cpu")
+
+
+def test_metrics_that_were_changed_are_noticed(tmp_path, uninterrupted):
+    interrupted_run(COPY, tmp_path, after=15)
+    file = tmp_path / "metrics.jsonl"
+    before = file.read_bytes()
+    digit = before.index(b".") + 1
+    file.write_bytes(before[:digit] + bytes([before[digit] ^ 1]) + before[digit + 1 :])
+    assert load_run(tmp_path).metrics(), "this is JSON as before"
+    with pytest.raises(
+        RunError, match=r"metrics\.jsonl was changed since the checkpoint was saved"
+    ):
+        train(COPY, tmp_path, device="cpu")
+    file.write_bytes(before)
+    train(COPY, tmp_path, device="cpu")
+    assert outcome(tmp_path) == uninterrupted(COPY.name)
+
+
+def test_a_checkpoint_without_a_digest_of_the_metrics_is_read(tmp_path, uninterrupted):
+    """Such as earlier versions wrote."""
+    interrupted_run(COPY, tmp_path, after=15)
+    saved = load_newest(tmp_path / "checkpoints", warn=pytest.fail)
+    assert saved is not None
+    del saved.record["metrics_sha256"]
+    save_checkpoint(tmp_path / "checkpoints", saved)
+    train(COPY, tmp_path, device="cpu")
+    assert outcome(tmp_path) == uninterrupted(COPY.name)
 
 
 def test_metrics_that_cannot_be_opened_are_one_sentence(tmp_path):

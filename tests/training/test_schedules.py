@@ -34,6 +34,12 @@ def test_cosine_without_warm_up_begins_at_the_peak():
     assert rate_factor(Cosine(), 0, total=10) == 1.0
 
 
+@pytest.mark.parametrize("warmup", [9, 10, 11, 1_000])
+def test_a_warm_up_may_take_the_whole_run(warmup):
+    factors = [rate_factor(Cosine(warmup=warmup), k, total=10) for k in range(10)]
+    assert factors == pytest.approx([min((k + 1) / warmup, 1.0) for k in range(10)])
+
+
 def test_plateau_halves():
     schedule = HalveOnPlateau()
     assert rate_factor(schedule, 1234, total=10_000, halvings=3) == 0.125

@@ -26,13 +26,15 @@ def build(
     metadata: Mapping[str, str],
 ) -> ir.Model:
     """The model of a module that is ready for it; layers have names for what is not named."""
-    model = translate(module, given, _shapes(given), decompositions=decompositions())
+    batches = []
+    model = translate(module, given, _shapes(given), decompositions=decompositions(batches))
     graph = model.graph
     inputs, outputs = _own_names(module, given, len(graph.outputs))
     name_values(graph.inputs, inputs if input_names is None else input_names, "input")
     name_values(graph.outputs, outputs if output_names is None else output_names, "output")
     check_names(graph)
-    known = (*_sizes_of_layer(module, graph.inputs[0]), *sizes_of_scans(model))
+    known = [*_sizes_of_layer(module, graph.inputs[0]), *sizes_of_scans(model)]
+    known += [(ir.SymbolicDim(str(size)), "batch") for size in batches]
     rename_sizes(graph, free_names(graph, known))
     write_loops(model)
     NameFixPass()(model)

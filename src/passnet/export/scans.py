@@ -51,26 +51,30 @@ class Step(torch.nn.Module):
         return self._scan.next(call, call.drive, (call.hold, call.hold_cell))
 
 
-def decompositions() -> dict[Any, Callable[..., list[Tensor]]]:
+def decompositions(batches: list[int | torch.SymInt]) -> dict[Any, Callable[..., list[Tensor]]]:
     """For `ExportedProgram.run_decompositions`: what every scan is to become.
 
-    That is one operator of DOMAIN with the scan's name, or plain operations if there is one step.
+    That is one operator of DOMAIN with the scan's name, or plain operations if there is one step,
+    which add how many sequences they have to `batches`.
     """
     return {
-        getattr(torch.ops.passnet, name).default: _written(name, scan)
+        getattr(torch.ops.passnet, name).default: _written(name, scan, batches)
         for name, scan in SCANS.items()
     }
 
 
-def _written(name: str, scan: Scan) -> Callable[..., list[Tensor]]:
+def _written(
+    name: str, scan: Scan, batches: list[int | torch.SymInt]
+) -> Callable[..., list[Tensor]]:
     def write(
         live: Sequence[Tensor], fixed: Sequence[Tensor], layout: str, engine: str
     ) -> list[Tensor]:
         call: Any = scan.call_type.unflatten(live, fixed, layout)
         if call.dtype not in DTYPES:
             raise Unexportable(f"a layer computes in {call.dtype}: leave out torch.autocast")
-        steps = call.states_shape[0]
+        steps, batch, *_ = call.states_shape
         if isinstance(steps, int) and steps == 1:
+            batches.append(batch)
             holds = [None if h is None else h[0] for h in (call.hold, call.hold_cell)]
             states = scan.next(call.started(), call.drive[:, 0], tuple(holds))
             return [state.unsqueeze(0) for state in states]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import redirect_stderr
 from io import StringIO
 from typing import Any
 
+import numpy as np
 import onnx_ir as ir
 import torch
 from torch import Tensor, nn
@@ -37,7 +39,9 @@ def translate(
         # What engines keep for a backward pass, which nobody asks for here.
         program.graph_module.graph.eliminate_dead_code()
         try:
-            program = program.run_decompositions(dict(decompositions))
+            program = program.run_decompositions(
+                {torch.ops.aten.full.default: _full, **decompositions}
+            )
         except Unexportable as error:  # to which PyTorch adds where it was
             raise Unexportable(str(error).splitlines()[0]) from error
         try:
@@ -46,6 +50,18 @@ def translate(
             raise Unexportable(_reason(module, "torch.onnx", error)) from error
     assert found is not None
     return found.model
+
+
+def _full(shape: Sequence[Any], number: Any, *, dtype: Any = None, **options: Any) -> Tensor:
+    """In double precision as a sum: torch.onnx writes any number in single precision."""
+    if dtype is not torch.float64 or not isinstance(number, float):
+        return NotImplemented
+    written = float(np.float32(number))
+    rest = number - written
+    if not written or not 0 < abs(rest) < math.inf:
+        return NotImplemented
+    first, second = (torch.full(shape, n, dtype=dtype, **options) for n in (written, rest))
+    return first + second
 
 
 def _read(module: nn.Module, given: tuple[Any, ...], shapes: Iterable[Sizes]) -> ExportedProgram:

@@ -40,7 +40,7 @@ class Keeper:
 
     def restore(self) -> None:
         """Begin the folder, or bring everything to where its newest checkpoint stands."""
-        parts, world, saved, position = self.parts, self.parts.world, None, 0
+        parts, world, saved = self.parts, self.parts.world, None
         if world.first:
             if self.options.tensorboard:
                 # What refuses does so before a folder holds a run that never began.
@@ -61,11 +61,15 @@ class Keeper:
         if saved is not None:
             progress, lanes = saved.record["progress"], parts.experiment.batch_size
             restored_(parts.training, saved.tensors, progress, world=world, lanes=lanes)
-            position = saved.record["metrics_bytes"]
             self._compare_threads(saved.record["threads"])
         progress = parts.training.progress
         if world.first:
-            self.recorder.metrics = MetricsFile(self.folder.metrics_file, position=position)
+            record = {} if saved is None else saved.record
+            self.recorder.metrics = MetricsFile(
+                self.folder.metrics_file,
+                position=record.get("metrics_bytes", 0),
+                sha256=record.get("metrics_sha256"),
+            )
             if self.options.tensorboard:
                 board = self.folder.path / "tensorboard"
                 self.recorder.board = open_board(board, update=progress.update)
@@ -107,7 +111,7 @@ class Keeper:
         if parts.world.first:
             record = {
                 "progress": training.progress.record(),
-                "metrics_bytes": self.recorder.settle(),
+                **self.recorder.settle(),
                 "threads": torch.get_num_threads(),
                 "processes": parts.world.size,
                 "versions": versions(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -22,12 +23,22 @@ class MetricsFile:
     byte for byte, to that of an uninterrupted one.
     """
 
-    def __init__(self, path: Path, *, position: int) -> None:
+    def __init__(self, path: Path, *, position: int, sha256: str | None = None) -> None:
         self.path = path
         if position and (not path.exists() or path.stat().st_size < position):
             raise RunError(
                 f"{path} is shorter than when the checkpoint was saved ({position} bytes): restore "
                 "it from a copy, or train in another folder"
+            )
+        self._digest = hashlib.sha256()
+        if position:
+            with self._explaining(), open(path, "rb") as before:
+                self._digest.update(before.read(position))
+        # Checkpoints of earlier versions have none.
+        if sha256 is not None and sha256 != self.sha256:
+            raise RunError(
+                f"{path} was changed since the checkpoint was saved, within its first {position} "
+                "bytes: restore it from a copy, or train in another folder"
             )
         with self._explaining():
             self._file = open(path, "ab", buffering=0)  # noqa: SIM115 - open as long as the run
@@ -40,6 +51,12 @@ class MetricsFile:
             content = (json.dumps(plain(line), allow_nan=False) + "\n").encode()
             if self._file.write(content) != len(content):
                 raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            self._digest.update(content)
+
+    @property
+    def sha256(self) -> str:
+        """The digest of all lines so far."""
+        return self._digest.hexdigest()
 
     def settle(self) -> int:
         """Force all lines to disk; returns the length of the file."""

@@ -98,9 +98,11 @@ class Recorder:
         write_scalars(self.board, split, scores, update=update)
         self.tell(Evaluated(self.run, update, split, scores, self.metric, better))
 
-    def settle(self) -> int:
-        """Force what was written to disk; returns the length of the metrics file."""
-        return 0 if self.metrics is None else self.metrics.settle()
+    def settle(self) -> dict[str, Any]:
+        """Force what was written to disk; returns what a checkpoint records of the metrics file."""
+        if self.metrics is None:
+            return {}
+        return {"metrics_bytes": self.metrics.settle(), "metrics_sha256": self.metrics.sha256}
 
     def close(self) -> None:
         """Nothing is written after this."""

@@ -20,5 +20,5 @@ def rate_factor(schedule: Schedule, update: int, *, total: int, halvings: int = 
         case Cosine(warmup, final):
             if update < warmup:
                 return (update + 1) / warmup
-            done = (update - warmup) / max(total - warmup, 1)
-            return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * min(done, 1.0)))
+            done = (update - warmup) / (total - warmup)
+            return final + (1 - final) * 0.5 * (1 + math.cos(math.pi * done))
