@@ -94,8 +94,11 @@ def test_killed_at_random_moments(name, tmp_path, uninterrupted):
             os.kill(process.pid, signal.SIGKILL)
             kills += 1
         process.join()
-        if process.exitcode == 0:
+        if process.exitcode == 0 and kills >= 2:
             break
+        if process.exitcode == 0:  # on a busy machine it may end before it is killed: once more
+            shutil.rmtree(folder)
+            kills = 0
     assert kills >= 2, "no run was long enough to be killed in its middle"
     assert outcome(folder) == whole, f"seed {seed} with {kills} kills"
 
