@@ -13,6 +13,7 @@ import passnet
 from passnet.ops.cuda import chain, engine, libcuda
 from passnet.ops.cuda import driver as cuda_driver
 from passnet.ops.cuda.call import Call, refuses_anywhere
+from passnet.ops.cuda.families import family_of, fastest_family, served_by
 from passnet.ops.cuda.launches import Launch
 
 OURS, ANOTHER, STREAM = 0x1000, 0x2000, 7
@@ -49,6 +50,12 @@ def test_a_type_that_no_kernel_computes_in_is_named():
     wide = Call("gru_after", 128, 24, torch.float64)
     said = "the CUDA scan computes float32, bfloat16 and float16, not float64"
     assert refuses_anywhere(wide) == said
+
+
+@pytest.mark.parametrize("families", [family_of, fastest_family])
+def test_a_call_that_no_kernel_serves_says_why(on_cuda, families):
+    with pytest.raises(ValueError, match="not float64"):
+        served_by(families, ("gru_after", 128, 24, torch.float64), on_cuda)
 
 
 class Driver:
