@@ -379,6 +379,14 @@ def turn_off_weight_norm(rnn):
     rnn.cells[0].weight_norm = rnn.cells[0].recurrent.weight_norm = False
 
 
+def turn_on_that_of_inputs(rnn):
+    rnn.cells[0].weight_norm = True
+
+
+def turn_on_that_of_states(rnn):
+    rnn.cells[0].recurrent.weight_norm = True
+
+
 def tie(rnn):
     rnn.cells[0].recurrent.expand = rnn.cells[0].recurrent.project
 
@@ -392,6 +400,8 @@ def untie(rnn):
     [
         (turn_off_weight_norm, turn_on_weight_norm),
         (turn_on_weight_norm, turn_off_weight_norm),
+        (turn_off_weight_norm, turn_on_that_of_inputs),
+        (turn_off_weight_norm, turn_on_that_of_states),
         (tie, untie),
         (untie, tie),
     ],

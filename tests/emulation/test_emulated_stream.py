@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 import torch
 from accuracy import assert_accurate
@@ -9,6 +11,7 @@ from layer_twins import doubled, randomised
 
 import passnet
 from passnet.config.matrix import BlockDiagonal
+from passnet.equations import STRUCTURES
 from passnet.layers import streaming
 from passnet.ops.cpu import stream as cpu
 from passnet.ops.cuda import large, small, stream
@@ -178,6 +181,9 @@ def test_what_no_kernel_serves_goes_the_long_way(gpu):
             passnet.GRU(5, 24, matrix=passnet.LowRank(3), backend="reference"),
         ):
             assert streaming.short_step(layer, x, started(layer, 2)) is None
+        new = passnet.GRU(5, 24, matrix=passnet.LowRank(3))  # of which kernels know the shapes only
+        new.cells[0].recurrent.structure = replace(STRUCTURES["low_rank"], name="new")
+        assert streaming.short_step(new, x, started(new, 2)) is None
         double = passnet.GRU(5, 24, matrix=passnet.LowRank(3)).double()
         state = started(double, 2).double()
         assert streaming.short_step(double, x.double(), state) is None

@@ -172,6 +172,21 @@ def test_inputs_that_outlived_a_transform():
 
 
 @each_kind
+def test_parameters_that_outlived_a_transform(kind):
+    layer, x, escaped = kind(3, 8), torch.randn(4, 2, 3), {}
+
+    def note(given):
+        escaped.update(given)
+        return sum(parameter.sum() for parameter in given.values())
+
+    torch.func.vjp(note, dict(layer.named_parameters()))
+    output, _ = torch.func.functional_call(layer, escaped, (x,))
+    found = torch.autograd.grad(output.square().sum(), list(layer.parameters()))
+    expected = torch.autograd.grad(layer(x)[0].square().sum(), list(layer.parameters()))
+    assert all(map(torch.equal, found, expected))
+
+
+@each_kind
 @pytest.mark.parametrize("transform", ["jvp", "jacfwd", "grad"])
 def test_compiled_transforms_are_those_that_are_not(kind, transform):
     """A registered op would have tangents of zero there, silently."""

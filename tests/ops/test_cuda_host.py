@@ -5,15 +5,18 @@ from __future__ import annotations
 import ctypes
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 
 import pytest
 import torch
 
 import passnet
-from passnet.ops.cuda import chain, engine, libcuda
+from passnet.ops.cuda import chain, engine, large_plan, libcuda, unitary_plan
 from passnet.ops.cuda import driver as cuda_driver
 from passnet.ops.cuda.call import Call, refuses_anywhere
+from passnet.ops.cuda.families import family_of, fastest_family, served_by
 from passnet.ops.cuda.launches import Launch
+from passnet.ops.cuda.small_plan import candidates
 
 OURS, ANOTHER, STREAM = 0x1000, 0x2000, 7
 GRAPHS, NODES, FUNCTIONS, READY = 0x3000, 0x4000, 0x5000, 0x6000
@@ -49,6 +52,43 @@ def test_a_type_that_no_kernel_computes_in_is_named():
     wide = Call("gru_after", 128, 24, torch.float64)
     said = "the CUDA scan computes float32, bfloat16 and float16, not float64"
     assert refuses_anywhere(wide) == said
+
+
+@pytest.mark.parametrize("backward", [False, True])
+@pytest.mark.parametrize("cell", ["gru_after", "gru_before", "lstm"])
+def test_layouts_keep_to_the_shared_memory_there_is(cell, backward):
+    for rank in (4, 24, None):
+        call = Call(cell, 100, rank, torch.float32)
+        least = min(p.shared_bytes for p in candidates(call, backward=backward, shared_limit=10**7))
+        fitting = candidates(call, backward=backward, shared_limit=least)
+        assert fitting and {plan.shared_bytes for plan in fitting} == {least}
+        assert not candidates(call, backward=backward, shared_limit=least - 1)
+        limit = 10**7
+        while found := large_plan.plan(call, backward=backward, processors=8, shared_limit=limit):
+            assert found.shared_bytes <= limit
+            limit = found.shared_bytes - 1
+        assert limit < 10**7
+
+
+@pytest.mark.parametrize("backward", [False, True])
+def test_complex_vectors_keep_to_the_shared_memory_there_is(backward):
+    least = unitary_plan.shared_bytes(21, 64)  # with the fewest threads
+    assert unitary_plan.plan(21, backward=backward, shared_limit=least)
+    assert unitary_plan.plan(21, backward=backward, shared_limit=least - 1) is None
+
+
+@pytest.mark.parametrize("units", [128, 500, 900])
+def test_no_layout_keeps_less_than_no_weights_in_registers(units):
+    for rank, backward in product((8, None), (False, True)):
+        call = Call("lstm", units, rank, torch.float32)
+        for plan in candidates(call, backward=backward, shared_limit=10**9):
+            assert min(plan.constants.values()) >= 0
+
+
+@pytest.mark.parametrize("families", [family_of, fastest_family])
+def test_a_call_that_no_kernel_serves_says_why(on_cuda, families):
+    with pytest.raises(ValueError, match="not float64"):
+        served_by(families, ("gru_after", 128, 24, torch.float64), on_cuda)
 
 
 class Driver:

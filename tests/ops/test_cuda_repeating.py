@@ -6,10 +6,11 @@ import pytest
 import torch
 from spying import forget_calls, record_tapes
 from torch import nn
+from torch.utils.checkpoint import checkpoint
 
 import passnet
 from passnet.layers import repeating
-from passnet.ops import direct, scan_op
+from passnet.ops import direct, gru_backends, scan_op
 from passnet.ops.direct import Again
 from passnet.ops.gru_scan.cuda import CudaGru
 
@@ -224,6 +225,19 @@ def test_a_scan_that_a_cuda_graph_is_made_of_goes_the_long_way(monkeypatch):
     assert len(played) == 1
 
 
+def test_an_op_repeats_calls_of_one_engine_with_tensors_that_are_alike(monkeypatch):
+    op, x = gru_backends()[0]._op, torch.zeros(2, 3)
+    monkeypatch.setitem(op.engines, "another", op.engines["cuda"])
+
+    def repeated(live, fixed, engine="cuda"):
+        return isinstance(op._direct([live], [fixed], "", engine), Again)
+
+    assert [repeated(x, x) for _ in range(3)] == [False, True, True]
+    assert not repeated(x, x, "another")
+    for other in (x.to("meta"), x.bfloat16(), x[:1]):
+        assert not repeated(other, x) and not repeated(x, other)
+
+
 def test_a_pass_without_a_tape_is_watched_once(short, monkeypatch):
     watched, record = [], CudaGru.record
     monkeypatch.setattr(CudaGru, "record", lambda *given: watched.append(1) or record(*given))
@@ -231,6 +245,12 @@ def test_a_pass_without_a_tape_is_watched_once(short, monkeypatch):
     for _ in range(5):  # the gradient of their second bias is a sum of PyTorch's
         rnn(x)[0].sum().backward()
     assert len(short) == 4 and len(watched) == 2, "and never by the op, which saw one call"
+
+
+def test_a_checkpoint_sees_the_same_tensors_saved_by_every_call():
+    rnn = gru(weight_norm=True)
+    for _ in range(3):  # the call of a kind that is looked into may be the one that computes again
+        checkpoint(rnn, x, use_reentrant=False)[0].sum().backward()
 
 
 def test_so_many_shapes_are_remembered(short):

@@ -78,8 +78,6 @@ def _ordinary(x: Tensor) -> bool:
         or captured(x)
         or x.is_nested
         or x.dim() != 3
-        or not x.is_floating_point()
-        or x.is_neg()
     )
 
 

@@ -56,8 +56,6 @@ def _project(
     best: _Stage | None = None
     for lanes in choices:
         per_gate = threads // lanes // gates
-        if per_gate == 0:
-            continue
         each = ceil(rows / per_gate)
         chunks = ceil(columns / (4 * lanes))
         shuffles = _scatter_shuffles(each, lanes)
